@@ -190,7 +190,7 @@ class Pod:
 
     @property
     def ip(self) -> str:
-        """Its address."""
+        """The address of the pod, by its status."""
         return str(self.status().status.network.ip)
 
     def stop(self) -> None:
@@ -274,7 +274,6 @@ class Container:
         self._bench.call("RemoveContainer", container_id=self.id)
 
     def status(self) -> Any:
-        """The ContainerStatus message."""
         return self._bench.call("ContainerStatus", container_id=self.id).status
 
     def info(self) -> Any:
@@ -282,7 +281,7 @@ class Container:
         return json.loads(self._bench.call("ContainerStatus", container_id=self.id, verbose=True).info["info"])
 
     def exec(self, *command: str, timeout: int = 60) -> Any:
-        """ExecSync."""
+        """The whole answer of ExecSync."""
         return self._bench.call("ExecSync", container_id=self.id, cmd=command, timeout=timeout)
 
     def says(self, *command: str) -> str:
@@ -311,7 +310,7 @@ class Container:
         return [LogLine(*line.split(" ", 3)) for line in lines]
 
     def text(self, stream: str = "stdout") -> str:
-        """What it wrote."""
+        """The text that the container wrote to a stream, by its log."""
         return "".join(line.text + ("\n" if line.tag == "F" else "") for line in self.log() if line.stream == stream)
 
     def cgroup_file(self, controller: str, name: str) -> Path:
@@ -344,5 +343,4 @@ def code_of(error: grpc.RpcError) -> str:
 
 
 def eventually(condition: Callable[[], Any], what: str) -> Any:
-    """Wait for something."""
     return wait_for(condition, what=what, every=0.01)

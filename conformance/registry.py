@@ -48,7 +48,7 @@ class Put:
         self.digest = f"{name}@{image.digest}"
 
     def tag(self, tag: str) -> str:
-        """By its tag."""
+        """The reference of the image by a tag."""
         return f"{self.name}:{tag}"
 
 

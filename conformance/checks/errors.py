@@ -16,7 +16,7 @@ _BAD = ("INVALID_ARGUMENT", "UNKNOWN")
 _NOT_NOW = ("FAILED_PRECONDITION", "NOT_FOUND", "UNKNOWN")
 
 
-def _nobody() -> str:
+def _unknown_id() -> str:
     return (uuid.uuid4().hex * 2)[:64]
 
 
@@ -31,7 +31,7 @@ def unknown_containers(bench: Bench) -> None:
         ("Exec", {"cmd": ["true"], "stdout": True}),
         ("Attach", {"stdout": True}),
     ):
-        assert bench.code(method, container_id=_nobody(), **more) == "NOT_FOUND", method
+        assert bench.code(method, container_id=_unknown_id(), **more) == "NOT_FOUND", method
 
 
 def unknown_sandboxes(bench: Bench) -> None:
@@ -42,7 +42,7 @@ def unknown_sandboxes(bench: Bench) -> None:
         ("PortForward", {"port": [80]}),
         ("CreateContainer", {"config": pod.configure(*FOREVER), "sandbox_config": pod.config}),
     ):
-        assert bench.code(method, pod_sandbox_id=_nobody(), **more) == "NOT_FOUND", method
+        assert bench.code(method, pod_sandbox_id=_unknown_id(), **more) == "NOT_FOUND", method
 
 
 def unknown_image(bench: Bench) -> None:

@@ -43,15 +43,15 @@ class _Listener:
         self._thread.join(WAIT_LIMIT)
 
     def subscribed(self, bench: Bench) -> None:
-        """Make pods until one is heard of: nothing else says that the stream has begun."""
+        """Make pods until one is has_event of: nothing else says that the stream has begun."""
 
-        def heard() -> bool:
+        def has_event() -> bool:
             if self.code:
                 raise AssertionError(f"the stream of events ended with {self.code}")
             bench.pod().remove()
             return bool(self.events)
 
-        eventually(heard, "the stream of events to begin")
+        eventually(has_event, "the stream of events to begin")
 
     def of(self, object_id: str) -> list[Any]:
         return [event for event in list(self.events) if event.container_id == object_id]

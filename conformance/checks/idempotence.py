@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from conformance.bench import Bench
 
 
-def _nobody() -> str:
+def _unknown_id() -> str:
     return (uuid.uuid4().hex * 2)[:64]
 
 
 def stop_unknown_sandbox(bench: Bench) -> None:
-    bench.call("StopPodSandbox", pod_sandbox_id=_nobody())
+    bench.call("StopPodSandbox", pod_sandbox_id=_unknown_id())
 
 
 def stop_sandbox_twice(bench: Bench) -> None:
@@ -28,7 +28,7 @@ def stop_sandbox_twice(bench: Bench) -> None:
 
 
 def remove_unknown_sandbox(bench: Bench) -> None:
-    bench.call("RemovePodSandbox", pod_sandbox_id=_nobody())
+    bench.call("RemovePodSandbox", pod_sandbox_id=_unknown_id())
 
 
 def remove_sandbox_twice(bench: Bench) -> None:
@@ -40,7 +40,7 @@ def remove_sandbox_twice(bench: Bench) -> None:
 
 
 def stop_unknown_container(bench: Bench) -> None:
-    bench.call("StopContainer", container_id=_nobody(), timeout=0)
+    bench.call("StopContainer", container_id=_unknown_id(), timeout=0)
 
 
 def stop_container_twice(bench: Bench) -> None:
@@ -58,7 +58,7 @@ def stop_created(bench: Bench) -> None:
 
 
 def remove_unknown_container(bench: Bench) -> None:
-    bench.call("RemoveContainer", container_id=_nobody())
+    bench.call("RemoveContainer", container_id=_unknown_id())
 
 
 def remove_container_twice(bench: Bench) -> None:

@@ -29,7 +29,7 @@ def _container(bench: Bench, folder: Path, propagation: int) -> Container:
     return bench.pod(security=_ADMIN).run_container(*FOREVER, mounts=mounts, security=_ADMIN)
 
 
-def _seen(bench: Bench, propagation: int) -> tuple[bool, bool]:
+def _mount_visibility(bench: Bench, propagation: int) -> tuple[bool, bool]:
     """Whether the container sees a later mount of the node, and the node one of the container."""
     folder = _shared(bench)
     for name in ("ours", "theirs"):
@@ -46,15 +46,15 @@ def _seen(bench: Bench, propagation: int) -> tuple[bool, bool]:
 
 
 def private(bench: Bench) -> None:
-    assert _seen(bench, cri.PROPAGATION_PRIVATE) == (False, False)
+    assert _mount_visibility(bench, cri.PROPAGATION_PRIVATE) == (False, False)
 
 
 def slave(bench: Bench) -> None:
-    assert _seen(bench, cri.PROPAGATION_HOST_TO_CONTAINER) == (True, False)
+    assert _mount_visibility(bench, cri.PROPAGATION_HOST_TO_CONTAINER) == (True, False)
 
 
 def bidirectional(bench: Bench) -> None:
-    assert _seen(bench, cri.PROPAGATION_BIDIRECTIONAL) == (True, True)
+    assert _mount_visibility(bench, cri.PROPAGATION_BIDIRECTIONAL) == (True, True)
 
 
 def _with_inner(bench: Bench, **fields: object) -> Container:

@@ -227,7 +227,7 @@ def forward_into_pod(bench: Bench) -> None:
     assert asyncio.run(_through(bench, pod, 7777, SPDY, b"hello")) == (b"hello", [])
 
 
-def forward_to_nobody(bench: Bench) -> None:
+def forward_to_closed_port(bench: Bench) -> None:
     pod = bench.pod(network=cri.POD)
     found, errors = asyncio.run(_through(bench, pod, 7777, SPDY, b"hello"))
     assert found == b""
@@ -253,7 +253,7 @@ GROUPS = (
             Point(name="port forwarding over SPDY, in the node's network", check=_forward_check(SPDY)),
             Point(name="port forwarding over WebSocket v4, in the node's network", check=_forward_check(V4)),
             Point(name="port forwarding into the network of a pod", check=forward_into_pod),
-            Point(name="a port where nobody listens is told", check=forward_to_nobody),
+            Point(name="a port where nobody listens is told", check=forward_to_closed_port),
             Point(name="much output arrives to its end", check=exec_much),
             Point(name="a program that is not there is told", check=exec_missing),
             Point(name="a URL is good once", check=url_once),

@@ -73,7 +73,7 @@ def patched(bench: Bench) -> None:
     assert _values(container) == _expected(512, 50_000, 64, "0-1")
 
 
-def shown(bench: Bench) -> None:
+def status_after_update(bench: Bench) -> None:
     container = bench.container(*FOREVER, resources=_FIRST)
     _update(bench, container, cpu_shares=256)
     linux = container.status().resources.linux
@@ -214,7 +214,7 @@ GROUPS = (
             Point(name="UpdateContainerResources is a patch: what is not said stays", check=patched),
             Point(name="UpdateContainerResources before the start", check=before_start),
             Point(name="an update the kernel refuses leaves a container that can be updated", check=impossible),
-            Point(name="ContainerStatus has the resources in force", check=shown),
+            Point(name="ContainerStatus has the resources in force", check=status_after_update),
             Point(name="unified files of cgroup v2", check=unified, need=_V2),
         ),
     ),

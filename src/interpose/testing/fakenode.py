@@ -285,7 +285,6 @@ async def _serve(options: argparse.Namespace) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line."""
     import uvloop
 
     parser = argparse.ArgumentParser(prog="fakenode", description="A runtime with pods and cgroups, for tests.")

@@ -16,14 +16,14 @@ from typing import Any
 from google.protobuf.message import Message
 
 from interpose._pb import cri_pb2 as cri
-from interpose.cri import server as serving
+from interpose.cri import server
 from interpose.net.grpc.handlers import Handlers
 from interpose.net.grpc.status import Code, RpcError
 from interpose.tasks import TaskBag
 from interpose.testing.changes import Changes
 from interpose.testing.failpoints import Failpoints, Stall, When
 from interpose.testing.pods import BUSYBOX, container_config, pod_config
-from interpose.testing.runtime import views as fakeviews
+from interpose.testing.runtime import views
 from interpose.testing.runtime.events import EventHub
 from interpose.testing.runtime.exec import Execution, Shell, run_builtin
 from interpose.testing.runtime.image_service import FakeImageService
@@ -196,7 +196,7 @@ class FakeRuntime:
         unknown = sorted(set(without) - set(self._methods))
         if unknown:
             raise ValueError(f"handlers: without names unknown methods: {', '.join(unknown)}")
-        return serving.handlers(self, methods=sorted(set(self._methods) - set(without)), versions=versions)
+        return server.handlers(self, methods=sorted(set(self._methods) - set(without)), versions=versions)
 
     def _record(self, method: str, request: Message) -> None:
         copy = type(request)()
@@ -210,4 +210,4 @@ class FakeRuntime:
             self._observer.changed(kind, object_id, sandbox)
         # An event shows the whole pod: not worth building for nobody.
         if self.events.subscribers:
-            self.events.publish(fakeviews.event(self.state, kind, object_id, sandbox, self._clock()))
+            self.events.publish(views.event(self.state, kind, object_id, sandbox, self._clock()))

@@ -99,15 +99,15 @@ class FakeHookServer:
     # -- how it is served
 
     def handlers(self) -> Handlers:
-        """For a server."""
+        """The handlers of all hook points, for a gRPC server."""
         return {point.rpc: Unary(partial(self._handle, point)) for point in HookPoint}
 
     def attach(self, server: LocalServer) -> None:
-        """It is served by this one; its connections are those that a crash ends."""
+        """Note a server of these handlers; its connections are those that a crash ends."""
         self._servers.append(server)
 
     def detach(self, server: LocalServer) -> None:
-        """It is no longer."""
+        """Forget a server that has ended."""
         self._servers.remove(server)
 
     async def _handle(self, point: HookPoint, message: bytes, context: ServerContext) -> bytes:
@@ -223,7 +223,6 @@ async def _serve(path: Path, answer: Answer) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """The command line."""
     import uvloop
 
     parser = argparse.ArgumentParser(prog="hookserver", description="A hook server for tests.")

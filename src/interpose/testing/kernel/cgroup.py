@@ -174,7 +174,7 @@ class FakeKernel:
                         raise refuse(errno.EACCES)
                     if text:
                         file.write(self.node, group, text)
-                        self._bury()
+                        self._reap()
             except OSError as error:
                 self.refused.append((path, text, error.errno or 0))
                 raise
@@ -278,7 +278,7 @@ class FakeKernel:
             text = f"{number}\n"
         self._plain[path] = text or self._plain[path]
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         while self.node.doomed:
             self.out_of_memory.append(pid := self.node.doomed.pop())
             self.kill(pid)

@@ -89,7 +89,7 @@ class PodSlices:
                     for parameter, value in values.items()
                     if not _becomes_less(tree, directory, parameter, value)
                 }
-            self._tell(tree, directory, properties(values))
+            self._set_properties(tree, directory, properties(values))
 
     def remove(self, directories: Iterable[str]) -> None:
         """Stop slices of a pod that are there. OSError if something still runs in one."""
@@ -110,7 +110,7 @@ class PodSlices:
 
     # -- inside
 
-    def _tell(self, tree: CgroupTree, directory: str, wanted: Mapping[str, str]) -> None:
+    def _set_properties(self, tree: CgroupTree, directory: str, wanted: Mapping[str, str]) -> None:
         """Start the slice with these properties; give one that is there those that it was not told yet."""
         name = _name(directory)
         there = tree.exists(directory)
@@ -143,7 +143,7 @@ class PodSlices:
             others = [name for name in _children(tree, directory) if f"{directory}/{name}" != beside]
             found = [own, *(_shares(tree, f"{directory}/{name}") for name in others)]
             shares = min(max(sum(value for value in found if isinstance(value, int)), MIN_SHARES), MAX_SHARES)
-        self._tell(tree, directory, properties({Parameter.CPU_SHARES: shares}))
+        self._set_properties(tree, directory, properties({Parameter.CPU_SHARES: shares}))
 
     def _wait_empty(self, tree: CgroupTree, directory: str) -> None:
         for left in reversed(range(_TRIES)):

@@ -113,13 +113,13 @@ def _locked(folder: Path) -> int | None:
 
 def _move_aside(path: Path, now: float) -> Path:
     """Give it a name with the time: a later one than all others have, though the clock may have been set back."""
-    moment = max([now, *(_moment(stamp_of(rotated)) + 1 for rotated in list_rotated(path))])
+    moment = max([now, *(_parse_stamp(stamp_of(rotated)) + 1 for rotated in list_rotated(path))])
     aside = path.with_name(f"{path.name}.{time.strftime(_FORM, time.gmtime(moment))}")
     path.rename(aside)
     return aside
 
 
-def _moment(stamp: str) -> int:
+def _parse_stamp(stamp: str) -> int:
     try:
         return calendar.timegm(time.strptime(stamp, _FORM))
     except ValueError:

@@ -58,7 +58,7 @@ def accept_manifests(texts: Mapping[str, str], before: AcceptedManifests = NOTHI
             else:
                 del chosen[file]
     problems.update({file: why for file, why in wrong.items() if file not in problems})
-    kept = [pod for pod in before.pods if pod.source in wrong and not _given(pod, found.pods)]
+    kept = [pod for pod in before.pods if pod.source in wrong and not _is_among(pod, found.pods)]
     order = {file: place for place, file in enumerate(texts)}
     pods = sorted([*found.pods, *kept], key=lambda pod: order[pod.source])
     return AcceptedManifests(
@@ -81,7 +81,7 @@ def _emptied(found: FolderPods, before: Mapping[str, str]) -> dict[str, tuple[st
     }
 
 
-def _given(pod: PodSpec, pods: tuple[PodSpec, ...]) -> bool:
+def _is_among(pod: PodSpec, pods: tuple[PodSpec, ...]) -> bool:
     return any(pod.uid == other.uid or pod.title == other.title for other in pods)
 
 
@@ -95,8 +95,8 @@ class ManifestCache:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._kept: dict[str, str] = {}
-        self._remarks = RateLimited(_log)
+        self._copies: dict[str, str] = {}
+        self._limited_log = RateLimited(_log)
 
     def read(self, wanted: Callable[[str], bool]) -> dict[str, str]:
         """The texts of those files that are wanted; what cannot be understood is not there."""
@@ -112,23 +112,23 @@ class ManifestCache:
                     file, text = document["file"], document["text"]
                     if isinstance(file, str) and isinstance(text, str) and wanted(file):
                         found[file] = text
-        self._kept = dict(found)
+        self._copies = dict(found)
         return found
 
     def write(self, texts: Mapping[str, str]) -> None:
         """These count now, and no others of those that were read or written before."""
         try:
-            for file in self._kept.keys() - texts.keys():
-                Path(self._place(file)).unlink(missing_ok=True)
+            for file in self._copies.keys() - texts.keys():
+                Path(self._copy_path(file)).unlink(missing_ok=True)
             for file, text in texts.items():
-                if self._kept.get(file) != text:
+                if self._copies.get(file) != text:
                     document = json.dumps({"file": file, "text": text})
-                    replace_file(self._place(file), document.encode())
+                    replace_file(self._copy_path(file), document.encode())
         except (OSError, ValueError) as error:
-            self._remarks.log(logging.WARNING, "Manifests cannot be kept for a restart", err=str(error))
+            self._limited_log.log(logging.WARNING, "Manifests cannot be kept for a restart", err=str(error))
         else:
-            self._kept = dict(texts)
+            self._copies = dict(texts)
 
-    def _place(self, file: str) -> str:
+    def _copy_path(self, file: str) -> str:
         name = hashlib.sha256(file.encode(errors="surrogateescape")).hexdigest()[:32]
         return f"{self._folder}/{name}{_SUFFIX}"

@@ -135,7 +135,7 @@ def _head(inbox: _Inbox) -> _Steps[_Head]:
     line = yield from inbox.head_line()
     match = _STATUS_LINE.fullmatch(line)
     if match is None:
-        raise _bad(f"{_shown(line)} is not a status line")
+        raise _bad(f"{_quote(line)} is not a status line")
     fields = yield from _fields(inbox)
     return _Head(match[1], int(match[2]), fields)
 
@@ -148,7 +148,7 @@ def _fields(inbox: _Inbox) -> _Steps[list[tuple[bytes, bytes]]]:
         elif b":" in line:
             lines.append([line])
         else:
-            raise _bad(f"{_shown(line)} is not a header")
+            raise _bad(f"{_quote(line)} is not a header")
     parts = (b" ".join(line).partition(b":") for line in lines)
     return [(name.lower(), value.strip(_SPACE)) for name, _, value in parts]
 
@@ -171,7 +171,7 @@ def _is_chunked(head: _Head) -> bool:
     if not codings or head.version < b"1.1":  # before, there were no chunks, whatever is said
         return False
     if [coding.lower() for coding in codings] != [b"chunked"]:
-        raise _bad(f"Transfer-Encoding {_shown(b', '.join(codings))} is not chunked")
+        raise _bad(f"Transfer-Encoding {_quote(b', '.join(codings))} is not chunked")
     return True
 
 
@@ -181,7 +181,7 @@ def _length(head: _Head) -> int | None:
         return None
     match = _LENGTH.fullmatch(values[0])
     if match is None or len(set(values)) > 1:
-        raise _bad(f"Content-Length {_shown(b', '.join(values))} is not a number")
+        raise _bad(f"Content-Length {_quote(b', '.join(values))} is not a number")
     return int(match[1])
 
 
@@ -192,7 +192,7 @@ def _chunks(inbox: _Inbox, largest: int) -> _Steps[bytes]:
         line = yield from inbox.line(_LONGEST_CHUNK_LINE, "line before a chunk")
         size = line.partition(b";")[0].strip(_SPACE)
         if not _SIZE.fullmatch(size):
-            raise _bad(f"{_shown(line)} is not a size of a chunk")
+            raise _bad(f"{_quote(line)} is not a size of a chunk")
         count = int(size, 16)
         if not count:
             break
@@ -202,7 +202,7 @@ def _chunks(inbox: _Inbox, largest: int) -> _Steps[bytes]:
     return body
 
 
-def _shown(data: bytes) -> str:
+def _quote(data: bytes) -> str:
     return quoted(data.decode("latin-1"))
 
 

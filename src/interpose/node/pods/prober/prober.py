@@ -1,7 +1,7 @@
-"""Asking containers how they are, when it is time, and remembering what they said. Implements `Health`.
+"""Probes of containers: runs them when they are due, and keeps their results. Implements `ProbeResults`.
 
-Whoever keeps pods says what the runtime has (`update`, `forget`) and that time has passed (`tick`); who is due is asked
-in a task of its own. `changed` is called with the pod's uid when a verdict is another one than before.
+The sync loop passes the status of pods (`update`, `forget`) and says that time has passed (`tick`); each probe that is
+due runs in a task of its own. `changed` is called with the pod's uid when the result of a probe has changed.
 """
 
 import logging
@@ -27,16 +27,16 @@ _SHOWN: Final = 256
 _NANO: Final = 1e9
 
 
-def _nothing() -> None:
-    """Nobody wants to know."""
+def _ignore_end() -> None:
+    pass
 
 
-def _unheard(_uid: str, _news: ProgressEvent) -> None:
-    """Nobody wants to know."""
+def _ignore_progress(_uid: str, _event: ProgressEvent) -> None:
+    pass
 
 
 class ProbeUnavailableError(Exception):
-    """Nobody could ask, so nothing is known: the runtime is away, the container is just being replaced."""
+    """The probe could not be run: the runtime does not answer, or the container is just being replaced."""
 
 
 class Prober:
@@ -46,8 +46,8 @@ class Prober:
         self._runtime = runtime
 
     async def ask(self, probe: Probe, container: ContainerSpec, container_id: str, reach: Sequence[str]) -> str:
-        """Nothing if the container is well, else what is wrong. UnaskedError if it could not be asked. `reach` is where
-        its pod is reached."""
+        """Empty if the probe succeeds, else what is wrong. ProbeUnavailableError if it cannot be run. `reach` are the
+        addresses of the pod."""
         try:
             match probe.action:
                 case ExecAction() as action:
@@ -101,14 +101,14 @@ class _PodTracks:
     tracks: dict[tuple[str, ProbeKind], ProbeState]
 
     def started(self, name: str) -> bool:
-        """Whether the other probes of a container may be asked."""
+        """Whether the other probes of a container may run."""
         track = self.tracks.get((name, ProbeKind.STARTUP))
-        return track is None or track.verdict is True
+        return track is None or track.result is True
 
 
 class ProbeManager:
-    """All probes of all pods of a node. `asked` is called when somebody has been asked: the next time is known then;
-    `on_progress` with the pod's uid whenever a container answers that it is not well."""
+    """All probes of all pods of a node. `on_probe_end` is called when an attempt has ended: the next one is known then;
+    `on_progress` with the pod's uid whenever a probe fails."""
 
     def __init__(
         self,
@@ -116,15 +116,15 @@ class ProbeManager:
         node: NodeFacts,
         clocks: Clocks,
         changed: Callable[[str], None],
-        asked: Callable[[], None] = _nothing,
-        on_progress: Callable[[str, ProgressEvent], None] = _unheard,
+        on_probe_end: Callable[[], None] = _ignore_end,
+        on_progress: Callable[[str, ProgressEvent], None] = _ignore_progress,
     ) -> None:
         self._prober = prober
         self._node = node
         self._clocks = clocks
         self._changed = changed
-        self._asked = asked
-        self._tell = on_progress
+        self._on_probe_end = on_probe_end
+        self._on_progress = on_progress
         self._pods: dict[str, _PodTracks] = {}
         self._asking: set[tuple[str, str, ProbeKind]] = set()
         self._tasks = TaskBag()
@@ -132,16 +132,16 @@ class ProbeManager:
     # -- Health ------------------------------------------------------------------------------------------------------
 
     def liveness(self, container_id: str) -> bool | None:
-        """Whether it is alive."""
-        return self._verdict(container_id, ProbeKind.LIVENESS)
+        """The result of the liveness probe of a container."""
+        return self._result(container_id, ProbeKind.LIVENESS)
 
     def startup(self, container_id: str) -> bool | None:
-        """Whether it has started."""
-        return self._verdict(container_id, ProbeKind.STARTUP)
+        """The result of the startup probe of a container."""
+        return self._result(container_id, ProbeKind.STARTUP)
 
     def readiness(self, container_id: str) -> bool | None:
-        """Whether it is ready."""
-        return self._verdict(container_id, ProbeKind.READINESS)
+        """The result of the readiness probe of a container."""
+        return self._result(container_id, ProbeKind.READINESS)
 
     def words(self, uid: str, name: str) -> str:
         """What is wrong with a container by its last answers; empty if nothing is."""
@@ -149,10 +149,10 @@ class ProbeManager:
         said = [track.words for (owner, _), track in found.tracks.items() if owner == name] if found else []
         return next(filter(None, said), "")
 
-    def _verdict(self, container_id: str, kind: ProbeKind) -> bool | None:
+    def _result(self, container_id: str, kind: ProbeKind) -> bool | None:
         for track in self._tracks():
             if track.kind is kind and track.container_id == container_id:
-                return track.verdict
+                return track.result
         return None
 
     def _tracks(self) -> Iterator[ProbeState]:
@@ -162,7 +162,7 @@ class ProbeManager:
     # -- what is there -----------------------------------------------------------------------------------------------
 
     def update(self, pod: PodSpec, status: PodStatus) -> None:
-        """A pod as it is wanted and as the runtime has it."""
+        """Take a pod as its manifest and as the runtime has it."""
         before = self._pods.get(pod.uid)
         now, of_day = self._clocks.elapsed(), self._clocks.seconds
         tracks: dict[tuple[str, ProbeKind], ProbeState] = {}
@@ -176,21 +176,21 @@ class ProbeManager:
                 track.container = container
                 if latest is not None:
                     running = latest.state is ContainerState.RUNNING
-                    track.see(latest.id, running=running, now=now, age=of_day - latest.started_at / _NANO)
+                    track.update(latest.id, running=running, now=now, age=of_day - latest.started_at / _NANO)
                 else:
-                    track.see("", running=False, now=now, age=0.0)
+                    track.update("", running=False, now=now, age=0.0)
                 tracks[key] = track
         reach = self._node.reach(status.ips, host_network=pod.host_network)
         self._pods[pod.uid] = _PodTracks(pod=pod, reach=reach, tracks=tracks)
 
     def forget(self, uid: str) -> None:
-        """A pod is not kept any more."""
+        """Drop the probes of a pod."""
         self._pods.pop(uid, None)
 
     # -- time passes -------------------------------------------------------------------------------------------------
 
     def next_due(self) -> float | None:
-        """When somebody is to be asked, if nothing happens before, by the clock that never goes back."""
+        """When the next probe is due, by the clock that never goes back; None if none is."""
         times = [
             due
             for uid, found in self._pods.items()
@@ -201,23 +201,23 @@ class ProbeManager:
         return min(times, default=None)
 
     def tick(self) -> None:
-        """Ask all that are due."""
+        """Start all probes that are due."""
         now = self._clocks.elapsed()
         for uid, found in self._pods.items():
             for (name, kind), track in found.tracks.items():
                 key = (uid, name, kind)
-                if key not in self._asking and track.wanted(now, started=found.started(name)):
-                    track.asked(now)
+                if key not in self._asking and track.is_due(now, started=found.started(name)):
+                    track.mark_begun(now)
                     self._asking.add(key)
                     self._tasks.spawn(self._ask(key, found, track), name=f"{kind} probe of {found.pod.title}/{name}")
 
     @property
     def busy(self) -> bool:
-        """Whether anybody is being asked."""
+        """Whether a probe is running."""
         return bool(self._asking)
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Cancel all probes that are running."""
         await self._tasks.cancel()
 
     async def _ask(self, key: tuple[str, str, ProbeKind], found: _PodTracks, track: ProbeState) -> None:
@@ -227,27 +227,27 @@ class ProbeManager:
             words = await self._prober.ask(track.probe, track.container, container_id, found.reach)
         except ProbeUnavailableError as error:
             _log.debug("Probe could not be run", extra=_about(found.pod, name, kind, str(error)))
-            track.unasked(container_id, str(error))
+            track.mark_unavailable(container_id, str(error))
             return
         finally:
             self._asking.discard(key)
-            self._asked()
+            self._on_probe_end()
         if words:
             _log.debug("Probe failed", extra=_about(found.pod, name, kind, words))
             detail = f"{kind.value.capitalize()} probe failed: {words}"
-            self._tell(
+            self._on_progress(
                 uid, ProgressEvent(pod=found.pod.title, phase=ProgressPhase.UNHEALTHY, container=name, detail=detail)
             )
-        if track.answered(container_id, not words, words):
-            level = logging.INFO if track.verdict else logging.WARNING
-            text = "Probe succeeds" if track.verdict else "Probe keeps failing"
+        if track.add_outcome(container_id, not words, words):
+            level = logging.INFO if track.result else logging.WARNING
+            text = "Probe succeeds" if track.result else "Probe keeps failing"
             _log.log(level, text, extra=_about(found.pod, name, kind, words))
-            if kind is ProbeKind.STARTUP and track.verdict:
+            if kind is ProbeKind.STARTUP and track.result:
                 self._hasten(uid, name)
             self._changed(uid)
 
     def _hasten(self, uid: str, name: str) -> None:
-        """It has started: whether it is ready is asked at once."""
+        """Run the readiness probe of a container that has started at once."""
         found = self._pods.get(uid)
         track = found.tracks.get((name, ProbeKind.READINESS)) if found is not None else None
         if track is not None:

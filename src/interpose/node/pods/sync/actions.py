@@ -42,11 +42,11 @@ def compute_pod_actions(pod: PodSpec, status: PodStatus, health: ProbeResults = 
     """What to do now."""
     changed, attempt, sandbox_id = pod_sandbox_changed(pod, status)
     if pod.deleted:
-        return PodActions(kill_pod=True, sandbox_id=sandbox_id, attempt=attempt, settled=_at_rest(status))
+        return PodActions(kill_pod=True, sandbox_id=sandbox_id, attempt=attempt, settled=_is_stopped(status))
     if changed:
         return _in_new_sandbox(pod, status, attempt, sandbox_id)
-    if triggers := [container.id for container in _ends(pod, status)]:
-        return _all_over(pod, status, attempt, sandbox_id, triggers)
+    if triggers := [container.id for container in _restart_all_triggers(pod, status)]:
+        return _restart_all(pod, status, attempt, sandbox_id, triggers)
     draft = PodActionsDraft()
     known = {container.name for container in status.containers}
     draft.ephemeral_start += (
@@ -59,7 +59,7 @@ def compute_pod_actions(pod: PodSpec, status: PodStatus, health: ProbeResults = 
         draft.ephemeral_start.clear()
         draft.resize.clear()
     else:
-        _stop_strays(pod, status, draft)
+        _kill_unwanted(pod, status, draft)
     return PodActions(
         kill_pod=draft.kill_pod,
         sandbox_id=sandbox_id,
@@ -90,7 +90,7 @@ def pod_sandbox_changed(pod: PodSpec, status: PodStatus) -> tuple[bool, int, str
 
 
 def _in_new_sandbox(pod: PodSpec, status: PodStatus, attempt: int, sandbox_id: str) -> PodActions:
-    only_kill = PodActions(kill_pod=True, sandbox_id=sandbox_id, attempt=attempt, settled=_at_rest(status))
+    only_kill = PodActions(kill_pod=True, sandbox_id=sandbox_id, attempt=attempt, settled=_is_stopped(status))
     begun = attempt != 0 and bool(status.containers)
     # What has ended for good, be it by a policy of its containers, is not done a second time.
     if pod_phase(pod, status).final or (pod.restart_policy is RestartPolicy.NEVER and begun):
@@ -117,7 +117,7 @@ def _succeeded(pod: PodSpec, container: ContainerSpec, status: PodStatus) -> boo
     )
 
 
-def _at_rest(status: PodStatus) -> bool:
+def _is_stopped(status: PodStatus) -> bool:
     running = any(container.state is ContainerState.RUNNING for container in status.containers)
     return not running and not any(sandbox.ready for sandbox in status.sandboxes)
 
@@ -125,7 +125,7 @@ def _at_rest(status: PodStatus) -> bool:
 # -- the rule that one container's end is the end of all
 
 
-def _ends(pod: PodSpec, status: PodStatus) -> Iterator[ContainerStatus]:
+def _restart_all_triggers(pod: PodSpec, status: PodStatus) -> Iterator[ContainerStatus]:
     for container in (*pod.init_containers, *pod.containers):
         found = status.latest_active(container.name)
         if found is None or rule_for(container, found) != RESTART_ALL:
@@ -135,7 +135,7 @@ def _ends(pod: PodSpec, status: PodStatus) -> Iterator[ContainerStatus]:
             yield found
 
 
-def _all_over(pod: PodSpec, status: PodStatus, attempt: int, sandbox_id: str, triggers: list[str]) -> PodActions:
+def _restart_all(pod: PodSpec, status: PodStatus, attempt: int, sandbox_id: str, triggers: list[str]) -> PodActions:
     """Everything is stopped and removed; those whose end asked for it last, so that it is still known if we die."""
     by_name = {container.name: container for container in (*pod.init_containers, *pod.containers)}
     ours = [container for container in status.containers if container.name in by_name]
@@ -176,7 +176,7 @@ def _main_actions(
                 if found is not None and found.state is ContainerState.UNKNOWN:
                     draft.kill[found.id] = _kill(container, KillReason.UNKNOWN, restart=True)
             continue
-        if (reason := _why_killed(container, found, health, sandbox_id)) is None:
+        if (reason := _kill_reason(container, found, health, sandbox_id)) is None:
             kept += resize(index, container, found, draft)
             continue
         restart = reason is KillReason.CHANGED or policy_of(pod, container) is not RestartPolicy.NEVER
@@ -188,7 +188,7 @@ def _main_actions(
     return bool(kept or draft.start)
 
 
-def _why_killed(
+def _kill_reason(
     container: ContainerSpec, found: ContainerStatus, health: ProbeResults, sandbox_id: str
 ) -> KillReason | None:
     if found.hash != container_hash(container):
@@ -208,7 +208,7 @@ def _kill(container: ContainerSpec, reason: KillReason, *, restart: bool) -> Kil
     return Kill(container=container, name=container.name, reason=reason, message=message)
 
 
-def _stop_strays(pod: PodSpec, status: PodStatus, draft: PodActionsDraft) -> None:
+def _kill_unwanted(pod: PodSpec, status: PodStatus, draft: PodActionsDraft) -> None:
     """Stop what runs and is nobody's: not in the manifest any more, or not the newest of its name."""
     early = {container.name: container for container in pod.init_containers}
     others = {container.name: container for container in (*pod.containers, *pod.ephemeral_containers)}

@@ -1,7 +1,7 @@
 """How long a container that keeps failing waits before its next start. Pure: the time is passed in, in seconds.
 
-The first wait is short, each further one twice as long up to a bound; who has been well for twice the bound begins
-anew. It is the time of day, since a container's end is told in it, and may be set: no wait is longer for it than it
+The first wait is short, each further one twice as long up to a bound; a container that ran for twice the bound begins
+again. It is the time of day, since a container's end is told in it, and may be set: no wait is longer for it than it
 would have been. Keys are whatever tells one container from another; a container whose image or resources were edited
 is another.
 """
@@ -43,7 +43,7 @@ class KeyedBackoff:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Who waits, or has waited lately."""
+        """The keys that wait, or have waited lately."""
         return tuple(self._entries)
 
     def wait(self, key: str) -> float:
@@ -91,7 +91,7 @@ class KeyedBackoff:
 
 
 def container_key(pod: PodSpec, container: ContainerSpec) -> str:
-    """Whose wait it is."""
+    """The key of a container's back-off."""
     sums = (
         ",".join(f"{name}={value}" for name, value in sorted(part.items()))
         for part in (container.resources.requests, container.resources.limits)
@@ -100,5 +100,5 @@ def container_key(pod: PodSpec, container: ContainerSpec) -> str:
 
 
 def image_key(pod: PodSpec, image: str) -> str:
-    """Whose wait for an image it is."""
+    """The key of the back-off of an image pull."""
     return f"{pod.uid}/{image}"

@@ -13,7 +13,7 @@ from interpose.node.pods.status.runtime_pod import RuntimeContainer, RuntimePod,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PodGarbage:
-    """Of one pod, oldest first."""
+    """The containers of one pod to remove, oldest first."""
 
     pod: RuntimePod
     containers: tuple[RuntimeContainer, ...]
@@ -22,18 +22,18 @@ class PodGarbage:
 def dead_containers(
     pods: Iterable[RuntimePod], *, known: Collection[str], gone: Collection[str], keep: int = 1
 ) -> list[PodGarbage]:
-    """The containers to remove. Pods in neither collection are somebody else's."""
+    """The containers to remove. Pods in neither collection belong to other clients."""
     found = []
     for pod in pods:
         if pod.uid not in known and pod.uid not in gone:
             continue
-        kept: dict[str, int] = {}
+        newest_counts: dict[str, int] = {}
         surplus = []
         for container in pod.containers:  # newest first
             if container.state is ContainerState.RUNNING:
                 continue
-            if pod.uid in known and kept.get(container.name, 0) < keep:
-                kept[container.name] = kept.get(container.name, 0) + 1
+            if pod.uid in known and newest_counts.get(container.name, 0) < keep:
+                newest_counts[container.name] = newest_counts.get(container.name, 0) + 1
             else:
                 surplus.append(container)
         if surplus:

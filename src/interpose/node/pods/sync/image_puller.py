@@ -63,15 +63,15 @@ class ImagePuller:
         except ValueError as error:
             raise ContainerStartError(StepReason.IMAGE_INVALID, f"Failed to apply default image tag: {error}") from None
         spec = cri.ImageSpec(image=name, user_specified_image=container.image, runtime_handler=pod.runtime_handler)
-        present = await self._look(spec)
+        present = await self._inspect(spec)
         if present is not None and container.pull_policy is not PullPolicy.ALWAYS:
-            progress.on_progress(self._news(pod, container, ProgressPhase.IMAGE_PRESENT))
+            progress.on_progress(self._progress_event(pod, container, ProgressPhase.IMAGE_PRESENT))
             return present
         if container.pull_policy is PullPolicy.NEVER:
             message = f"Container image {container.image!r} is not present with pull policy of Never"
             raise ContainerStartError(StepReason.IMAGE_NEVER_PULL, message)
         reference = await self._pull(pod, container, spec, sandbox, progress)
-        pulled = await self._look(cri.ImageSpec(image=reference, runtime_handler=pod.runtime_handler))
+        pulled = await self._inspect(cri.ImageSpec(image=reference, runtime_handler=pod.runtime_handler))
         return pulled if pulled is not None else ReadyImage(id=reference, user=None)
 
     async def _pull(
@@ -88,7 +88,7 @@ class ImagePuller:
             why = self._backoff.why(key)
             message = f"Back-off pulling image {container.image!r}: {why}: next try in {left:.0f} s"
             raise ContainerStartError(StepReason.IMAGE_BACKOFF, message, left)
-        progress.on_progress(self._news(pod, container, ProgressPhase.PULLING))
+        progress.on_progress(self._progress_event(pod, container, ProgressPhase.PULLING))
         failures: list[RpcError] = []
         for auth in self._credentials(pod, spec.image):
             try:
@@ -97,11 +97,11 @@ class ImagePuller:
                 failures.append(error)
                 continue
             self._backoff.forget(key)
-            progress.on_progress(self._news(pod, container, ProgressPhase.PULLED))
+            progress.on_progress(self._progress_event(pod, container, ProgressPhase.PULLED))
             return reference
-        said = "; ".join(dict.fromkeys(map(_words, failures)))
+        said = "; ".join(dict.fromkeys(map(_describe_failure, failures)))
         wait = self._backoff.next(key, self._clocks.seconds, why=said)
-        raise ContainerStartError(_kind(failures), f"Failed to pull image {container.image!r}: {said}", wait)
+        raise ContainerStartError(_failure_reason(failures), f"Failed to pull image {container.image!r}: {said}", wait)
 
     def _credentials(self, pod: PodSpec, image: str) -> list[cri.AuthConfig | None]:
         """What to try, one after the other: the pod's own, then the node's. Nothing at all only if there is neither."""
@@ -109,7 +109,7 @@ class ImagePuller:
         of_node = self._auth(image)
         return found if found and of_node is None else [*found, of_node]
 
-    async def _look(self, spec: cri.ImageSpec) -> ReadyImage | None:
+    async def _inspect(self, spec: cri.ImageSpec) -> ReadyImage | None:
         try:
             answer = await self._service.image_status(spec)
         except RpcError as error:
@@ -122,7 +122,7 @@ class ImagePuller:
         uid = image.uid.value if image.HasField("uid") else None
         return ReadyImage(id=image.id, user=ImageUser(uid=uid, username=image.username))
 
-    def _news(self, pod: PodSpec, container: ContainerSpec, moment: ProgressPhase) -> ProgressEvent:
+    def _progress_event(self, pod: PodSpec, container: ContainerSpec, moment: ProgressPhase) -> ProgressEvent:
         return ProgressEvent(pod=pod.title, phase=moment, container=container.name, detail=container.image)
 
 
@@ -135,7 +135,7 @@ def _message(auth: PullAuth) -> cri.AuthConfig:
     )
 
 
-def _words(failure: RpcError) -> str:
+def _describe_failure(failure: RpcError) -> str:
     """What a runtime says, without what is said besides: that a pull failed, of which image, and what kind it was."""
     words = failure.message
     for start, _ in _KINDS:
@@ -144,7 +144,7 @@ def _words(failure: RpcError) -> str:
     return words if words and failure.code is Code.UNKNOWN else f"{failure.code.name}: {words}".removesuffix(": ")
 
 
-def _kind(failures: Sequence[RpcError]) -> StepReason:
+def _failure_reason(failures: Sequence[RpcError]) -> StepReason:
     """What it was; one that says so is enough."""
     kinds = (kind for start, kind in _KINDS if any(failure.message.startswith(start) for failure in failures))
     return next(kinds, StepReason.IMAGE_PULL)

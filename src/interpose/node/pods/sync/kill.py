@@ -52,16 +52,16 @@ class ContainerToKill(Protocol):
     def annotations(self) -> Mapping[str, str]: ...
 
 
-class _Turns:
-    """Who has ended, and who waits for whom."""
+class _EndTracker:
+    """The containers of a pod that have ended, and the order in which the others may end."""
 
     def __init__(self, order: TerminationOrder, running: Iterable[str]) -> None:
-        self._left = Counter(running)  # more than one of a name: leftovers of a start that nobody saw the end of
+        self._left = Counter(running)  # more than one of a name: leftovers of a start whose outcome was lost
         self._before = predecessors(order, self._left)
         self._ended = {name: asyncio.Event() for name in self._left}
 
     async def wait(self, name: str, most: float) -> None:
-        """Until those before it have ended, or so many seconds have passed."""
+        """Wait until its predecessors have ended, for at most `most` seconds."""
         try:
             async with asyncio.timeout(most):
                 for other in self._before.get(name, ()):
@@ -69,12 +69,12 @@ class _Turns:
         except TimeoutError:
             _log.info("Container stops waiting for others to terminate", extra={"kv": {"container": name}})
 
-    def waits(self, name: str) -> bool:
-        """Whether anybody has to end before it."""
+    def has_predecessors(self, name: str) -> bool:
+        """Whether other containers have to end before this one."""
         return bool(self._before.get(name))
 
-    def ended(self, name: str) -> None:
-        """It has ended, or could not be made to."""
+    def mark_ended(self, name: str) -> None:
+        """Note that a container has ended, or could not be stopped."""
         self._left[name] -= 1
         if not self._left[name]:
             self._ended[name].set()
@@ -106,13 +106,13 @@ class ContainerKiller:
         self._clocks = clocks
 
     async def containers(
-        self, doomed: Sequence[ContainerToKill], how: KillOptions, *, ordered: bool = True
+        self, targets: Sequence[ContainerToKill], how: KillOptions, *, ordered: bool = True
     ) -> list[SyncStep]:
         """End these, all at once as far as their order allows."""
         order = order_of(how.pod) if how.pod is not None else how.order
-        turns = _Turns(order if ordered else UNORDERED, [container.name for container in doomed])
+        tracker = _EndTracker(order if ordered else UNORDERED, [container.name for container in targets])
         bag = TaskBag()
-        tasks = [bag.spawn(self._end(container, how, turns), name=f"end {container.name}") for container in doomed]
+        tasks = [bag.spawn(self._end(container, how, tracker), name=f"end {container.name}") for container in targets]
         try:
             return [await task for task in tasks]
         finally:
@@ -133,37 +133,37 @@ class ContainerKiller:
         return steps
 
     async def pod(
-        self, doomed: Sequence[ContainerToKill], sandbox_ids: Sequence[str], how: KillOptions
+        self, targets: Sequence[ContainerToKill], sandbox_ids: Sequence[str], how: KillOptions
     ) -> list[SyncStep]:
         """End all containers, then stop the sandboxes: also those of containers that would not end."""
-        steps = await self.containers(doomed, how)
+        steps = await self.containers(targets, how)
         return steps + await self.sandboxes(sandbox_ids)
 
     async def container(self, target: ContainerToKill, how: KillOptions) -> SyncStep:
         """Stop one container, and return what came of it; it does not raise."""
         return (await self.containers([target], how, ordered=False))[0]
 
-    async def _end(self, target: ContainerToKill, how: KillOptions, turns: _Turns) -> SyncStep:
+    async def _end(self, target: ContainerToKill, how: KillOptions, tracker: _EndTracker) -> SyncStep:
         try:
-            error = await self._killed(target, how, turns)
+            error = await self._kill(target, how, tracker)
         finally:
-            turns.ended(target.name)
+            tracker.mark_ended(target.name)
         if error is None:
             how.progress.on_progress(ProgressEvent(pod=how.title, phase=ProgressPhase.STOPPED, container=target.name))
             return SyncStep(act=StepKind.KILL_CONTAINER, target=target.name)
-        news = ProgressEvent(
+        event = ProgressEvent(
             pod=how.title,
             phase=ProgressPhase.FAILED,
             container=target.name,
             detail=error,
             reason=StepReason.FAILED_KILL,
         )
-        how.progress.on_progress(news)
+        how.progress.on_progress(event)
         return SyncStep(act=StepKind.KILL_CONTAINER, target=target.name, error=error, reason=StepReason.FAILED_KILL)
 
-    async def _killed(self, target: ContainerToKill, how: KillOptions, turns: _Turns) -> str | None:
+    async def _kill(self, target: ContainerToKill, how: KillOptions, tracker: _EndTracker) -> str | None:
         notes = parse_annotations(target.annotations)
-        container = _described(how.pod, target.name)
+        container = _find_container(how.pod, target.name)
         pod = how.pod if container is not None else None
         reason = how.reasons.get(target.id)
         grace = grace_of(pod, container, notes, reason=reason, override=how.grace)
@@ -174,10 +174,10 @@ class ContainerKiller:
         began = self._clocks.elapsed()
         hook = container.lifecycle.pre_stop if container is not None else notes.pre_stop
         if hook is not None and grace > 0:
-            await self._pre_stop(target, hook, container or _noted(target.name, notes), how, grace)
+            await self._pre_stop(target, hook, container or _container_from_annotations(target.name, notes), how, grace)
         left = grace - int(self._clocks.elapsed() - began)
-        if left > 0 and turns.waits(target.name):
-            await turns.wait(target.name, left)
+        if left > 0 and tracker.has_predecessors(target.name):
+            await tracker.wait(target.name, left)
             left = grace - int(self._clocks.elapsed() - began)
         try:
             await self._containers.stop_container(target.id, at_least(left))
@@ -208,14 +208,14 @@ class ContainerKiller:
         )
 
 
-def _described(pod: PodSpec | None, name: str) -> ContainerSpec | None:
+def _find_container(pod: PodSpec | None, name: str) -> ContainerSpec | None:
     """The container as the manifest has it."""
     if pod is None:
         return None
-    everyone = (*pod.containers, *pod.init_containers, *pod.ephemeral_containers)
-    return next((container for container in everyone if container.name == name), None)
+    containers = (*pod.containers, *pod.init_containers, *pod.ephemeral_containers)
+    return next((container for container in containers if container.name == name), None)
 
 
-def _noted(name: str, notes: ContainerAnnotations) -> ContainerSpec:
+def _container_from_annotations(name: str, notes: ContainerAnnotations) -> ContainerSpec:
     """What is left of a container whose manifest is gone."""
     return ContainerSpec(name=name, image="", ports=notes.ports)

@@ -83,32 +83,32 @@ class ContainerStarter:
         self._clocks = clocks
         self._log_root = log_root
 
-    async def start(self, place: SandboxContext, container: ContainerSpec) -> str:
+    async def start(self, context: SandboxContext, container: ContainerSpec) -> str:
         """The id of the container that runs now. StartError says what kept it from that."""
-        self._wait_your_turn(place, container)
-        target = _target_id(place.status, container)
-        image = await self._images.ensure(place.pod, container, place.sandbox_config, place.progress)
-        count = await self._restart_count(place, container)
-        config = await self._config(place, container, image, count, target)
-        self._tell(place, container, ProgressPhase.CREATING)
+        self._check_backoff(context, container)
+        target = _target_id(context.status, container)
+        image = await self._images.ensure(context.pod, container, context.sandbox_config, context.progress)
+        count = await self._restart_count(context, container)
+        config = await self._config(context, container, image, count, target)
+        self._report(context, container, ProgressPhase.CREATING)
         try:
-            container_id = await self._runtime.create_container(place.sandbox_id, config, place.sandbox_config)
+            container_id = await self._runtime.create_container(context.sandbox_id, config, context.sandbox_config)
         except RpcError as error:
             raise ContainerStartError(StepReason.CREATE, str(error)) from None
-        self._tell(place, container, ProgressPhase.STARTING)
+        self._report(context, container, ProgressPhase.STARTING)
         try:
             await self._runtime.start_container(container_id)
         except RpcError as error:
             raise ContainerStartError(StepReason.RUN, str(error)) from None
-        await self._post_start(place, container, container_id)
-        self._tell(place, container, ProgressPhase.STARTED, container_id)
+        await self._post_start(context, container, container_id)
+        self._report(context, container, ProgressPhase.STARTED, container_id)
         return container_id
 
-    def _wait_your_turn(self, place: SandboxContext, container: ContainerSpec) -> None:
+    def _check_backoff(self, context: SandboxContext, container: ContainerSpec) -> None:
         """StartError if it ended a short time ago, not for the first time."""
-        ended = _last_end(place.status, container.name)
+        ended = _last_exited(context.status, container.name)
         since = None if ended is None else ended.finished_at / 1e9
-        key = container_key(place.pod, container)
+        key = container_key(context.pod, container)
         now = self._clocks.seconds
         left = self._backoff.delay(key, now, since=since)
         if left > 0:
@@ -118,18 +118,18 @@ class ContainerStarter:
         if ended is not None or self._backoff.wait(key):
             self._backoff.next(key, now, since=since)
 
-    async def _restart_count(self, place: SandboxContext, container: ContainerSpec) -> int:
+    async def _restart_count(self, context: SandboxContext, container: ContainerSpec) -> int:
         """One more than the last one's; a runtime that has forgotten everything has left logs."""
-        last = place.status.latest(container.name)
+        last = context.status.latest(container.name)
         if last is not None:
             return last.restart_count + 1
-        folder = Path(log_directory(place.pod, self._log_root)) / container.name
+        folder = Path(log_directory(context.pod, self._log_root)) / container.name
         return await asyncio.to_thread(_count_by_logs, folder)
 
     async def _config(
-        self, place: SandboxContext, container: ContainerSpec, image: ReadyImage, count: int, target: str
+        self, context: SandboxContext, container: ContainerSpec, image: ReadyImage, count: int, target: str
     ) -> cri.ContainerConfig:
-        pod, ips = place.pod, place.ips
+        pod, ips = context.pod, context.ips
         try:
             mounts: Sequence[cri.Mount] = await asyncio.to_thread(
                 self._folders.mounts, pod, container, self._node, ips, count
@@ -148,28 +148,30 @@ class ContainerStarter:
         except (ContainerConfigError, OSError, ValueError) as error:
             raise ContainerStartError(StepReason.CREATE_CONFIG, str(error)) from None
 
-    async def _post_start(self, place: SandboxContext, container: ContainerSpec, container_id: str) -> None:
+    async def _post_start(self, context: SandboxContext, container: ContainerSpec, container_id: str) -> None:
         hook = container.lifecycle.post_start
         if hook is None:
             return
-        reach = self._node.reach(place.ips, host_network=place.pod.host_network)
+        reach = self._node.reach(context.ips, host_network=context.pod.host_network)
         try:
             await self._hooks.run(hook, container_id, container, reach)
         except HookError as error:
             how = KillOptions(
-                pod=place.pod,
-                title=place.pod.title,
+                pod=context.pod,
+                title=context.pod.title,
                 reach=reach,
                 reasons={container_id: KillReason.POST_START},
-                progress=place.progress,
+                progress=context.progress,
             )
-            notes = container_annotations(place.pod, container, 0)
+            notes = container_annotations(context.pod, container, 0)
             await self._killer.container(_Started(id=container_id, name=container.name, annotations=notes), how)
             raise ContainerStartError(StepReason.POST_START, f"postStart hook: {error}") from None
 
-    def _tell(self, place: SandboxContext, container: ContainerSpec, moment: ProgressPhase, detail: str = "") -> None:
-        place.progress.on_progress(
-            ProgressEvent(pod=place.pod.title, phase=moment, container=container.name, detail=detail)
+    def _report(
+        self, context: SandboxContext, container: ContainerSpec, moment: ProgressPhase, detail: str = ""
+    ) -> None:
+        context.progress.on_progress(
+            ProgressEvent(pod=context.pod.title, phase=moment, container=container.name, detail=detail)
         )
 
 
@@ -180,7 +182,7 @@ class _Started:
     annotations: dict[str, str]
 
 
-def _last_end(status: PodStatus, name: str) -> ContainerStatus | None:
+def _last_exited(status: PodStatus, name: str) -> ContainerStatus | None:
     return next(
         (
             container

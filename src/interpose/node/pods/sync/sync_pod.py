@@ -93,7 +93,7 @@ class PodSyncer:
 
 
 class _Round:
-    """One round of one pod: collects what was done."""
+    """One sync of one pod: collects its steps."""
 
     def __init__(
         self, parts: PodSyncer, pod: PodSpec, status: PodStatus, actions: PodActions, progress: ProgressListener
@@ -131,13 +131,13 @@ class _Round:
             return
         if actions.create_sandbox or actions.resize:
             await self._prepare_cgroup(grow_only=not actions.create_sandbox)
-        place = await self._place()
-        if starts and place.ips != self._status.ips:
-            await self._prepare(place.ips)
+        context = await self._ensure_sandbox()
+        if starts and context.ips != self._status.ips:
+            await self._prepare(context.ips)
         await self._resize()
         if actions.resize:
             await self._prepare_cgroup()
-        await self._start(place)
+        await self._start(context)
 
     async def _prepare(self, ips: tuple[str, ...]) -> None:
         """Folders and volumes, before anything that needs them."""
@@ -145,7 +145,7 @@ class _Round:
             work = asyncio.to_thread(self._parts.folders.prepare, self._pod, self._parts.node, ips)
             await self._parts.inflight.run(self._pod.uid, work)
         except (VolumeError, OSError, ValueError) as error:
-            self._failed(StepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
+            self._record_failure(StepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
             raise AbortError from None
 
     async def _prepare_cgroup(self, *, grow_only: bool = False) -> None:
@@ -154,19 +154,19 @@ class _Round:
             work = asyncio.to_thread(self._parts.cgroups.make, self._pod, grow_only=grow_only)
             await self._parts.inflight.run(self._pod.uid, work)
         except (OSError, ValueError) as error:
-            self._failed(StepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
+            self._record_failure(StepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
             raise AbortError from None
 
-    # -- what goes ---------------------------------------------------------------------------------------------------
+    # -- killing -----------------------------------------------------------------------------------------------------
 
     async def _kill_pod(self) -> None:
         doomed = [container for container in self._status.containers if container.state in _ALIVE]
         ids = [sandbox.id for sandbox in self._status.sandboxes]
-        self._add(await self._parts.killer.pod(doomed, ids, self._how()))
+        self._add_steps(await self._parts.killer.pod(doomed, ids, self._kill_options()))
 
     async def _kill_containers(self) -> None:
         doomed = [container for container in self._status.containers if container.id in self._actions.kill]
-        self._add(await self._parts.killer.containers(doomed, self._how(), ordered=False))
+        self._add_steps(await self._parts.killer.containers(doomed, self._kill_options(), ordered=False))
 
     async def _reset(self) -> None:
         """The pod starts over: what is left of its containers goes, in the order that was decided."""
@@ -175,7 +175,7 @@ class _Round:
             try:
                 await self._parts.containers.remove_container(container_id)
             except RpcError as error:
-                self._failed(
+                self._record_failure(
                     StepKind.REMOVE_CONTAINER, names.get(container_id, ""), str(error), StepReason.FAILED_REMOVE
                 )
                 raise AbortError from None
@@ -197,29 +197,29 @@ class _Round:
                 seen.add(container.name)
         return old
 
-    # -- what comes --------------------------------------------------------------------------------------------------
+    # -- starting ----------------------------------------------------------------------------------------------------
 
-    async def _place(self) -> SandboxContext:
+    async def _ensure_sandbox(self) -> SandboxContext:
         """The sandbox that containers are started in: the one there is, or a new one."""
         pod, parts = self._pod, self._parts
         try:
             config = sandbox_config(pod, parts.node, self._actions.attempt, log_root=parts.log_root)
         except ValueError as error:
-            self._failed(StepKind.CREATE_SANDBOX, pod.name, str(error), StepReason.FAILED_SANDBOX_CONFIG)
+            self._record_failure(StepKind.CREATE_SANDBOX, pod.name, str(error), StepReason.FAILED_SANDBOX_CONFIG)
             raise AbortError from None
         sandbox_id, ips = self._actions.sandbox_id, self._status.ips
         if self._actions.create_sandbox:
-            self._tell(ProgressPhase.CREATING_SANDBOX)
+            self._report(ProgressPhase.CREATING_SANDBOX)
             try:
                 work = parts.sandboxes.run_pod_sandbox(config, pod.runtime_handler)
                 sandbox_id = await parts.inflight.run(pod.uid, work)
                 found = sandbox_status((await parts.sandboxes.pod_sandbox_status(sandbox_id)).status)
             except RpcError as error:
-                self._failed(StepKind.CREATE_SANDBOX, pod.name, str(error), StepReason.FAILED_SANDBOX)
+                self._record_failure(StepKind.CREATE_SANDBOX, pod.name, str(error), StepReason.FAILED_SANDBOX)
                 raise AbortError from None
             ips = addresses(found)
             self._steps.append(SyncStep(act=StepKind.CREATE_SANDBOX, target=sandbox_id))
-            self._tell(ProgressPhase.SANDBOX_READY, detail=", ".join(ips))
+            self._report(ProgressPhase.SANDBOX_READY, detail=", ".join(ips))
         return SandboxContext(
             pod=pod,
             sandbox_id=sandbox_id,
@@ -240,44 +240,44 @@ class _Round:
                     resize.container_id, resources, resize_annotations(container)
                 )
             except RpcError as error:
-                self._failed(StepKind.RESIZE, container.name, str(error), StepReason.FAILED_RESIZE)
+                self._record_failure(StepKind.RESIZE, container.name, str(error), StepReason.FAILED_RESIZE)
                 continue
             await asyncio.to_thread(
                 parts.resized.note, pod.uid, resize.container_id, container.resources, present=present
             )
             self._steps.append(SyncStep(act=StepKind.RESIZE, target=container.name))
-            self._tell(ProgressPhase.RESIZED, container.name)
+            self._report(ProgressPhase.RESIZED, container.name)
 
-    async def _start(self, place: SandboxContext) -> None:
+    async def _start(self, context: SandboxContext) -> None:
         """Ephemeral ones, init containers up to the first that fails, then main ones whatever becomes of the others."""
         pod, actions = self._pod, self._actions
         for index in actions.ephemeral_start:
-            await self._started(place, pod.ephemeral_containers[index])
+            await self._start_container(context, pod.ephemeral_containers[index])
         for index in actions.init_start:
             container = pod.init_containers[index]
-            if not await self._started(place, container) and not is_sidecar(container):
+            if not await self._start_container(context, container) and not is_sidecar(container):
                 return
         for index in actions.start:
-            await self._started(place, pod.containers[index])
+            await self._start_container(context, pod.containers[index])
 
-    async def _started(self, place: SandboxContext, container: ContainerSpec) -> bool:
+    async def _start_container(self, context: SandboxContext, container: ContainerSpec) -> bool:
         try:
-            await self._parts.starter.start(place, container)
+            await self._parts.starter.start(context, container)
         except ContainerStartError as error:
             if error.retry_after is not None:
                 self._waits.append(error.retry_after)
-            self._failed(StepKind.START, container.name, error.message, error.reason)
+            self._record_failure(StepKind.START, container.name, error.message, error.reason)
             return False
         self._steps.append(SyncStep(act=StepKind.START, target=container.name))
         return True
 
-    # -- telling -----------------------------------------------------------------------------------------------------
+    # -- reporting ---------------------------------------------------------------------------------------------------
 
     @property
     def _init_names(self) -> frozenset[str]:
         return frozenset(container.name for container in self._pod.init_containers)
 
-    def _how(self) -> KillOptions:
+    def _kill_options(self) -> KillOptions:
         return KillOptions(
             pod=self._pod,
             title=self._pod.title,
@@ -286,16 +286,16 @@ class _Round:
             progress=self._progress,
         )
 
-    def _add(self, steps: list[SyncStep]) -> None:
+    def _add_steps(self, steps: list[SyncStep]) -> None:
         self._steps += steps
         if any(step.error is not None for step in steps):
             raise AbortError
 
-    def _failed(self, act: StepKind, target: str, error: str, reason: StepReason) -> None:
+    def _record_failure(self, act: StepKind, target: str, error: str, reason: StepReason) -> None:
         step = SyncStep(act=act, target=target, error=error, reason=reason)
         self._steps.append(step)
         moment = ProgressPhase.WAITING if step.is_waiting else ProgressPhase.FAILED
-        self._tell(moment, target if act in (StepKind.START, StepKind.RESIZE) else "", error, reason)
+        self._report(moment, target if act in (StepKind.START, StepKind.RESIZE) else "", error, reason)
         if not step.is_waiting:
             details = {
                 "pod": self._pod.title,
@@ -306,7 +306,7 @@ class _Round:
             }
             _log.warning("Pod sync incomplete", extra={"kv": details})
 
-    def _tell(
+    def _report(
         self, moment: ProgressPhase, container: str = "", detail: str = "", reason: StepReason = StepReason.NONE
     ) -> None:
         title = self._pod.title
