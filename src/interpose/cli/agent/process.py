@@ -1,7 +1,7 @@
 """The life of an agent process: the composition root of `interpose agent`.
 
 Sockets come first, so that a second agent on the same ones gets no further. READY=1 means that they listen, not that
-the API server or the relay is there: both may come later, go and come back. The process ends only when it is told to.
+the API server or the relay is there: both may come later, go and come back. Only a signal ends the process.
 """
 
 import asyncio

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import click
 
-from interpose.cli.policy.make import chosen_policy
-from interpose.cli.policy.topology import machine_of
+from interpose.cli.policy.make import make_policy
+from interpose.cli.policy.topology import load_machine
 from interpose.cli.render.machine import summary
 from interpose.cli.render.text import WIDTH
 from interpose.cli.render.whatif import hindsight_text, occupancy_text
@@ -150,10 +150,10 @@ class Decided:
 
 def decide_anew(paths: Sequence[str], wanted: Wanted, *, alone: bool = False) -> Decided:
     """Let policies decide about the calls of recordings. ConfigError as for the relay."""
-    machine = machine_of(wanted.topology)
+    machine = load_machine(wanted.topology)
     memory = sum(node.memory_bytes for node in machine.nodes)
     names: list[str | None] = list(dict.fromkeys(NAMES[name] for name in wanted.policies)) or [None]
-    policies = [chosen_policy(machine, name, **wanted.details) for name in names]
+    policies = [make_policy(machine, name, **wanted.details) for name in names]
     replays = [PolicyReplay(policy, capacity=memory) for policy in policies]
     reader = Reader()
     with open_recording(paths, alone=alone) as recording:

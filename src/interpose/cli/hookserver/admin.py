@@ -121,13 +121,13 @@ class HookServerViews(DaemonViews):
                 "held": parts.applier.held,
                 "refused_lately": [
                     {
-                        "target": one.target,
-                        "parameter": one.parameter.value,
-                        "value": str(one.value),
-                        "plugin": one.plugin,
-                        "error": one.error,
+                        "target": failed.target,
+                        "parameter": failed.parameter.value,
+                        "value": str(failed.value),
+                        "plugin": failed.plugin,
+                        "error": failed.error,
                     }
-                    for one in parts.applier.last_errors[-20:]
+                    for failed in parts.applier.last_errors[-20:]
                 ],
                 "journal_entries": len(parts.journal),
                 "log_level": self._log.level,
@@ -142,7 +142,7 @@ class HookServerViews(DaemonViews):
             "reachable": policy.reachable,
             "problem": policy.problem,
             "name": policy.owned.policy,
-            "owns": sorted(one.value for one in policy.owned.parameters),
+            "owns": sorted(parameter.value for parameter in policy.owned.parameters),
             "left": [
                 {"plugin": plugin, "parameter": parameter.value, "values": count}
                 for (plugin, parameter), count in sorted(left.items())

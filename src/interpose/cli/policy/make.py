@@ -26,7 +26,7 @@ _GIVEN: Final = {
 }
 
 
-def chosen_policy(
+def make_policy(
     machine: Topology,
     policy: str | None,
     *,

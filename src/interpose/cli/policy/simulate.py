@@ -11,8 +11,8 @@ from typing import Any
 import click
 
 from interpose.cli.policy.flags import machine_option, policy_details
-from interpose.cli.policy.make import chosen_policy
-from interpose.cli.policy.topology import machine_of, write_drawing
+from interpose.cli.policy.make import make_policy
+from interpose.cli.policy.topology import load_machine, write_drawing
 from interpose.cli.render.assignments import simulation_text
 from interpose.cli.render.machine import owners_of, summary
 from interpose.cli.render.topology_svg import svg_text
@@ -78,15 +78,15 @@ def simulate_command(
     init containers, have ended. Ends with 1 if a container was refused.
     """
     pods = _read_pods(files)
-    leaving = [_named(pods, title) for title in removed]
-    machine = machine_of(topology)
-    chosen = chosen_policy(machine, policy, **details)
-    outcome = _outcome(machine, chosen, pods, leaving)
+    leaving = [_find_pod(pods, title) for title in removed]
+    machine = load_machine(topology)
+    chosen = make_policy(machine, policy, **details)
+    outcome = _simulate(machine, chosen, pods, leaving)
     if svg != "-":
         click.echo(json.dumps(outcome, indent=2) if output == "json" else simulation_text(outcome, verbose=verbose))
     if svg is not None:
         titled = replace(machine, name=f"Policy {chosen.name} on {machine.name or 'some machine'}")
-        write_drawing(svg, svg_text(titled, owners_of(outcome["assignments"])), told=output == "text")
+        write_drawing(svg, svg_text(titled, owners_of(outcome["assignments"])), announce=output == "text")
     refused = any(record["refusal"] for record in outcome["records"])
     return 1 if refused and not allow_refusals else 0
 
@@ -147,7 +147,7 @@ def _request(pod: PodSpec, container: ContainerSpec) -> Request:
     )
 
 
-def _named(pods: Sequence[PlannedPod], title: str) -> PlannedPod:
+def _find_pod(pods: Sequence[PlannedPod], title: str) -> PlannedPod:
     found = [pod for pod in pods if pod.title == title]
     if not found:
         known = ", ".join(pod.title for pod in pods)
@@ -155,7 +155,7 @@ def _named(pods: Sequence[PlannedPod], title: str) -> PlannedPod:
     return found[0]
 
 
-def _outcome(
+def _simulate(
     machine: Topology, policy: Policy, pods: Sequence[PlannedPod], leaving: Sequence[PlannedPod]
 ) -> dict[str, Any]:
     steps: list[SimulationStep] = [step for pod in pods for step in start_steps(pod)]

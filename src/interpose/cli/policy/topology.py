@@ -98,8 +98,8 @@ def topology(source: str | None, output: str, svg: str | None, show_assignments:
     """Show the CPUs and NUMA nodes of a machine."""
     if show_assignments:
         _check_assignments(source, output if svg is None else "drawing")
-    owners = _owners(admin) if show_assignments else None
-    machine = _of_relay(admin) if show_assignments else machine_of(source)
+    owners = _ask_owners(admin) if show_assignments else None
+    machine = _ask_topology(admin) if show_assignments else load_machine(source)
     if svg is not None:
         write_drawing(svg, svg_text(machine, owners))
     elif output == "json":
@@ -108,8 +108,8 @@ def topology(source: str | None, output: str, svg: str | None, show_assignments:
         click.echo(_text(machine, output, owners))
 
 
-def machine_of(source: str | None) -> Topology:
-    """The machine somebody means; this one if nobody says."""
+def load_machine(source: str | None) -> Topology:
+    """The machine of --topology or --from; without one the machine we run on."""
     return load_topology(source) if source else replace(load_topology(SYSFS), name=platform.node())
 
 
@@ -121,14 +121,14 @@ def _check_assignments(source: str | None, output: str) -> None:
         raise click.UsageError(f"--show-assignments marks CPUs in pictures, -o {output} has none: use text or picture")
 
 
-def _of_relay(admin: str) -> Topology:
+def _ask_topology(admin: str) -> Topology:
     """The machine as the policy of a relay sees it: the one the assignments are about."""
     where = f"the topology of {admin}"
     answer = ask(admin, "GET", "/v1/topology")
     return read_topology_document(parse_document(json.dumps(answer), where, json_only=True), where)
 
 
-def _owners(admin: str) -> CpuOwners:
+def _ask_owners(admin: str) -> CpuOwners:
     return owners_of(groups(group(ask(admin, "GET", "/v1/policy")).get("assignments")))
 
 
@@ -136,18 +136,18 @@ def _text(machine: Topology, output: str, owners: CpuOwners | None) -> str:
     on_terminal = _on_terminal()
     width = shutil.get_terminal_size().columns if on_terminal else WIDTH
     colour = on_terminal and not os.environ.get("NO_COLOR")
-    shown = [tree_text(machine, width)] if output in ("text", "tree") else []
+    blocks = [tree_text(machine, width)] if output in ("text", "tree") else []
     if output in ("text", "picture"):
-        shown.append(picture(machine, width, colour=colour, owners=owners, titled=output == "picture"))
-    return "\n\n".join(shown)
+        blocks.append(picture(machine, width, colour=colour, owners=owners, titled=output == "picture"))
+    return "\n\n".join(blocks)
 
 
 def _on_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def write_drawing(path: str, text: str, *, told: bool = True) -> None:
-    """Write a drawing to a file, or to standard output; `told` says where it is."""
+def write_drawing(path: str, text: str, *, announce: bool = True) -> None:
+    """Write a drawing to a file, or to standard output; `announce` prints where it is."""
     if path == "-":
         click.echo(text, nl=False)
         return
@@ -155,5 +155,5 @@ def write_drawing(path: str, text: str, *, told: bool = True) -> None:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as error:
         raise click.ClickException(f"--svg {path}: cannot be written: {error.strerror}") from None
-    if told:
+    if announce:
         click.echo(f"Drawing is in {path}")

@@ -70,7 +70,7 @@ class DockerFront:
         return await self._listener.run_drain(grace)
 
     def end_event_streams(self) -> int:
-        return 0  # nobody edits what passes in them
+        return 0  # their messages are not edited
 
     def connections(self) -> Sequence[Mapping[str, object]]:
         return [
@@ -87,7 +87,7 @@ class DockerFront:
         ]
 
     def methods(self) -> Sequence[Mapping[str, object]]:
-        return [*(one.row() for one in self._relay.endpoints.values()), *method_rows(self._relay)]
+        return [*(endpoint.row() for endpoint in self._relay.endpoints.values()), *method_rows(self._relay)]
 
     def collectors(self) -> "Sequence[Collector]":
         from interpose.relay.docker.metrics import endpoint_collector
