@@ -173,16 +173,18 @@ def hook_point_row(point: HookPoint) -> list[str]:
 
 def lifted_text(field: HookField) -> str:
     """What an update writes to take a value away."""
-    if isinstance(field.lifted, Allowed):
-        return {Allowed.CPUS: "all CPUs the pod may use", Allowed.MEMS: "all memory nodes it may use"}[field.lifted]
-    return "cannot be taken away" if field.lifted is None else f"`{field.lifted}`"
+    if isinstance(field.unset_value, Allowed):
+        return {Allowed.CPUS: "all CPUs the pod may use", Allowed.MEMS: "all memory nodes it may use"}[
+            field.unset_value
+        ]
+    return "cannot be taken away" if field.unset_value is None else f"`{field.unset_value}`"
 
 
 def fields_table(fields: Iterable[HookField], *, updates: bool) -> str:
     """The fields of an answer. Only containers are updated."""
     columns: dict[str, Callable[[HookField], str]] = {
         "Path": lambda field: f"`{field.path}`",
-        "Kind": lambda field: field.kind.value + (", by key" if field.kind.keyed else ""),
+        "Kind": lambda field: field.kind.value + (", by key" if field.kind.is_keyed else ""),
         "If missing": lambda field: ABSENCES[field.absence],
         "In an update": lambda field: lifted_text(field) if field.owner else "",
         "Besides": remark,
@@ -250,8 +252,8 @@ def _use_hooks(parts: Interceptors) -> None:
     parts.update((server,))
     parts.plugins.all[0].stats.points[HookPoint.PRE_RUN_POD_SANDBOX].add("ok", 0.0)
     parts.dispatcher.unknown["method"] = 1
-    parts.dispatcher.asking.conflicts["earlier", "later", "hook"] = 1
-    parts.dispatcher.asking.refused_changes["name"] = 1
+    parts.dispatcher.hook_calls.conflicts["earlier", "later", "hook"] = 1
+    parts.dispatcher.hook_calls.refused_changes["name"] = 1
 
 
 def metrics() -> str:

@@ -95,13 +95,15 @@ async def bench(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Be
     """A client, whose exchanges are noted."""
     bench = Bench(path)
 
-    class Noted(client_module._Answer):
+    class Noted(client_module._HookExchange):
         def __init__(self, limit: int) -> None:
             super().__init__(limit)
             bench.exchanges.append(self)
 
-    monkeypatch.setattr(client_module, "_Answer", Noted)
-    monkeypatch.setattr(client_module, "_PATIENCE", WAIT_LIMIT)  # the machine may need longer than a hook server gets
+    monkeypatch.setattr(client_module, "_HookExchange", Noted)
+    monkeypatch.setattr(
+        client_module, "_CONNECT_WAIT", WAIT_LIMIT
+    )  # the machine may need longer than a hook server gets
     yield bench
     await bench.client.close()
 
@@ -109,7 +111,7 @@ async def bench(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Be
 @pytest.fixture
 def hasty(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A hook server that is away is not waited for."""
-    monkeypatch.setattr(client_module, "_PATIENCE", 0.05)
+    monkeypatch.setattr(client_module, "_CONNECT_WAIT", 0.05)
 
 
 @asynccontextmanager
@@ -265,11 +267,11 @@ async def test_garbage_the_caller_found(bench: Bench, path: Path) -> None:
         for garbage in (True, True, False, True, True):
             await bench.call()
             if garbage:
-                bench.client.note_garbage("wire type 7")
+                bench.client.note_unreadable_answer("wire type 7")
         assert bench.client.breaker.state is BreakerState.CLOSED
         assert bench.client.last_error == "its answer cannot be read: wire type 7"
         await bench.call()
-        bench.client.note_garbage("wire type 7")
+        bench.client.note_unreadable_answer("wire type 7")
         assert bench.client.state == "broken"
 
 

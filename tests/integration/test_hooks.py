@@ -199,7 +199,7 @@ async def test_chain_of_three_in_order_of_priority(node: HookStack, scratch: Pat
         asked = [one.calls[-1].request.container_resources.cpu_shares for one in (first, second, third)]
         assert asked == [102, 10, 20]
         assert node.runtime.state.container(container).resources.cpu_shares == 20
-        assert node.built.dispatcher.asking.conflicts == {("z-first", "a-second", "PreCreateContainer"): 1}
+        assert node.built.dispatcher.hook_calls.conflicts == {("z-first", "a-second", "PreCreateContainer"): 1}
 
 
 # -- failing plugins

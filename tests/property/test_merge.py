@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from interpose._pb import cri_pb2 as cri
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.dispatch.apply import apply
-from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, FieldKind, fields_of, split
-from interpose.hooks.dispatch.merge import FieldChange, HookAnswerError, advance, merge, read, write
+from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, FieldKind, fields_of, split_path
+from interpose.hooks.dispatch.merge import FieldChange, HookAnswerError, apply_changes, merge, read, write
 
 UNKNOWN = b"\xfa\x3f\x03abc"  # field 1023, which no message has
 NUMBERS = {
@@ -112,7 +112,7 @@ def echo_of(sent: hook.ContainerResourceHookRequest) -> hook.ContainerResourceHo
 
 def value_at(message: Any, path: str) -> Any:
     """The value a path names; None if it is not there."""
-    name, key = split(path)
+    name, key = split_path(path)
     field = fields_of(message)[name]
     return read(getattr(message, field.owner) if field.owner else message, field).get(key)
 
@@ -124,7 +124,7 @@ def answer_for(sent: Any, wanted: dict[str, Any]) -> hook.ContainerResourceHookR
         if value is None:
             answer.clear.append(path)
         elif value and value != value_at(sent, path):
-            name, key = split(path)
+            name, key = split_path(path)
             field = CONTAINER_FIELDS[name]
             write(getattr(answer, field.owner) if field.owner else answer, field, key, value)
     return answer
@@ -141,7 +141,7 @@ def run(data: bytes, plugins: Iterable[Callable[[Any], Any]]) -> cri.CreateConta
     sent = asked(request)
     for plugin in plugins:
         changes = merge(sent, plugin(sent)).changes
-        advance(sent, changes)
+        apply_changes(sent, changes)
         apply("CreateContainer", request, changes, node)
     return request
 
@@ -189,7 +189,7 @@ def test_a_partial_answer_changes_what_it_names(request: cri.CreateContainerRequ
     for change in changes:
         assert change.path in wanted
         assert change.before == value_at(sent, change.path) != change.after
-    advance(sent, changes)
+    apply_changes(sent, changes)
     for path, value in wanted.items():
         if value or value is None:  # zero and empty cannot be said in a partial answer
             assert value_at(sent, path) == value
@@ -217,7 +217,7 @@ def test_what_nobody_named_survives(request: cri.CreateContainerRequest, wanted:
     raw = request.SerializeToString()
     after = run(raw, [lambda sent: answer_for(sent, wanted)])
     assert after.SerializeToString().count(UNKNOWN) == raw.count(UNKNOWN)
-    touched = {split(path)[1] for path in wanted if path.startswith("container_envs")}
+    touched = {split_path(path)[1] for path in wanted if path.startswith("container_envs")}
 
     def others(message: cri.CreateContainerRequest) -> list[tuple[str, bytes]]:
         return [(item.key, item.value) for item in message.config.envs if item.key not in touched]
@@ -248,7 +248,7 @@ def test_clearing_twice_is_clearing_once(request: cri.CreateContainerRequest, pa
     """What was taken away is gone, and taking it away again is no change."""
     sent = asked(request)
     answer = hook.ContainerResourceHookResponse(clear=paths)
-    advance(sent, merge(sent, answer).changes)
+    apply_changes(sent, merge(sent, answer).changes)
     assert merge(sent, answer).changes == ()
     for path in paths:
         field = CONTAINER_FIELDS[path]
@@ -265,7 +265,7 @@ def test_an_echo_that_leaves_out_fields_says_so_once(request: cri.CreateContaine
     changes = merge(sent, answer).changes
     assert {change.path for change in changes} <= {f"container_resources.{name}" for name in left_out}
     assert all(change.after is None for change in changes)
-    advance(sent, changes)
+    apply_changes(sent, changes)
     assert merge(sent, answer).changes == ()
 
 

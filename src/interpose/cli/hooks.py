@@ -173,7 +173,7 @@ def _check(path: str, *, named: bool) -> Iterator[Mapping[str, Any]]:
 
 
 def _check_file(path: str, trust: Trust) -> Mapping[str, Any]:
-    reading = read_registration(path, trust, ask_trust=False) or RegistrationFile(
+    reading = read_registration(path, trust, check_trust=False) or RegistrationFile(
         problems=(f"file {path}: does not exist",)
     )
     if reading.server is None and not reading.problems:

@@ -60,7 +60,7 @@ class FakeCaller:
         data: bytes = answer if isinstance(answer, bytes) else answer.SerializeToString()
         return data
 
-    def note_garbage(self, why: str) -> None:
+    def note_unreadable_answer(self, why: str) -> None:
         """Note that it was not understood."""
         self.garbage.append(why)
 

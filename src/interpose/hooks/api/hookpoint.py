@@ -1,4 +1,4 @@
-"""The hook points: when a hook server is asked, and about what.
+"""The hook points: when a hook server is called, and about what.
 
 One table ties a hook point to its CRI method and to the method of the hook protocol. The stage is in the name, as
 plugin authors know it: `Pre` before the runtime is called, `Post` after its answer.
@@ -17,7 +17,7 @@ RESOURCES_ASKED = (b"interpose-resources", b"asked")
 
 
 class HookPoint(StrEnum):
-    """Values are the names in registration files."""
+    """A moment in the life of a pod or container; values are the names in registration files."""
 
     PRE_RUN_POD_SANDBOX = "PreRunPodSandbox"
     POST_STOP_POD_SANDBOX = "PostStopPodSandbox"
@@ -34,12 +34,12 @@ class HookPoint(StrEnum):
 
     @cached_property
     def is_post(self) -> bool:
-        """Whether it comes after the runtime's answer."""
+        """Whether the hook is called after the runtime's answer."""
         return self.value.startswith("Post")
 
     @cached_property
     def about_pod(self) -> bool:
-        """Whether its messages are those of pods; all others are about a container."""
+        """Whether the messages of the hook point are about a pod; all others are about a container."""
         return self.value.endswith("PodSandbox")
 
 

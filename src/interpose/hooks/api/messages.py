@@ -1,4 +1,4 @@
-"""The door to the generated classes of the hook protocol, and what is known about them by hook point."""
+"""The generated classes of the hook protocol, and which of them each hook point uses."""
 
 from typing import Any
 
@@ -14,10 +14,10 @@ PodSandboxMetadata = hook_pb2.PodSandboxMetadata
 
 
 def request_class(point: HookPoint) -> Any:
-    """The class of what a hook server is asked."""
+    """The message class of requests at this hook point."""
     return PodSandboxHookRequest if point.about_pod else ContainerResourceHookRequest
 
 
 def response_class(point: HookPoint) -> Any:
-    """The class of what a hook server answers."""
+    """The message class of responses at this hook point."""
     return PodSandboxHookResponse if point.about_pod else ContainerResourceHookResponse

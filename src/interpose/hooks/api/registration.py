@@ -2,10 +2,11 @@
 
 The three keys of Koordinator's format mean what they mean there; keys match without regard to case, as in Go. What is
 wrong is an error that names file, key and value, and all of it is reported at once. What is only strange is a warning:
-a key that nobody knows, as long as it is not a slip of one that is known.
+an unknown key, as long as it is not a misspelling of a known one.
 
-Pure, and safe with any text: the outcome is a `Parsed` or a ConfigError, of a size that has nothing to do with the
-size of the text. Invariant: what `render_registration` writes, `parse_registration` reads back to the same value.
+Pure, and safe with any text: the outcome is a `ParsedRegistration` or a ConfigError, of a size that has nothing to do
+with the size of the text. Invariant: what `render_registration` writes, `parse_registration` reads back to the same
+value.
 """
 
 import json
@@ -30,7 +31,7 @@ DEFAULT_PRIORITY = 100
 NEVER_CALLED = "PreRemoveRunPodSandbox"
 
 _PRIORITY = integer(0, 1000)
-# A plugin of more than a minute would outlive the kubelet's patience for the call it belongs to.
+# A plugin that takes more than a minute would outlive the kubelet's timeout for the call it belongs to.
 _TIMEOUT = duration(0.001, 60.0)
 # Far above any real file; the bounds keep a list of mistakes readable and its making short.
 _MAX_KEYS = 64
@@ -40,14 +41,14 @@ _MAX_ENDPOINT = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selector:
-    """Which pods a hook server is asked about. All parts given must match; an empty part matches every pod."""
+    """Selects the pods a hook server is called for. All non-empty parts must match."""
 
     namespaces: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=empty_map, hash=False)
     runtime_handlers: frozenset[str] = frozenset()  # the default handler is the empty name
 
     def matches(self, namespace: str, labels: Mapping[str, str], runtime_handler: str) -> bool:
-        """Whether a pod is selected."""
+        """Whether a pod with these properties is selected."""
         return (
             (not self.namespaces or namespace in self.namespaces)
             and (not self.runtime_handlers or runtime_handler in self.runtime_handlers)
@@ -55,7 +56,7 @@ class Selector:
         )
 
     def document(self) -> dict[str, Any]:
-        """The parts given, under their keys in the file."""
+        """The non-empty parts, under their keys in the file."""
         parts = {
             "namespaces": sorted(self.namespaces),
             "labels": dict(sorted(self.labels.items())),
@@ -76,19 +77,19 @@ class HookServer:
     endpoint: str  # absolute path of its socket
     hooks: frozenset[HookPoint] = frozenset()
     failure_policy: FailurePolicy = FailurePolicy.IGNORE
-    priority: int = DEFAULT_PRIORITY  # lower is asked first
+    priority: int = DEFAULT_PRIORITY  # lower is called first
     timeout: float | None = None  # seconds for one call; None: as the relay's settings say
     selector: Selector = EVERY_POD
 
 
-class Parsed(NamedTuple):
-    """A usable file, and what is strange about it."""
+class ParsedRegistration(NamedTuple):
+    """The hook server of a usable file, and warnings about the file."""
 
     server: HookServer
     warnings: tuple[str, ...]
 
 
-def parse_registration(text: str, file: str) -> Parsed:
+def parse_registration(text: str, file: str) -> ParsedRegistration:
     """Read the text of `file`; ConfigError with every problem if it cannot be used."""
     where = f"file {file}"
     notes = _Notes(where)
@@ -100,11 +101,11 @@ def parse_registration(text: str, file: str) -> Parsed:
     if notes.problems:
         raise ConfigError(notes.problems)
     values = {_FIELDS[key]: value for key, value in found.items()}
-    return Parsed(HookServer(name=name_of(file), file=file, **values), tuple(notes.warnings))
+    return ParsedRegistration(HookServer(name=server_name_of(file), file=file, **values), tuple(notes.warnings))
 
 
 def render_registration(server: HookServer) -> str:
-    """The text of a registration file; what has its default is left out, except the three keys everybody knows."""
+    """The text of a registration file; defaults are left out, except for the three keys of Koordinator's format."""
     document: dict[str, Any] = {
         "remote-endpoint": server.endpoint,
         "failure-policy": server.failure_policy.value,
@@ -119,22 +120,22 @@ def render_registration(server: HookServer) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def name_of(file: str) -> str:
+def server_name_of(file: str) -> str:
     """The name of the hook server a file registers."""
     return file.rpartition("/")[2].removesuffix(SUFFIX)
 
 
 @dataclass(slots=True)
 class _Notes:
-    """What was found on the way through one file."""
+    """Problems and warnings found in one file."""
 
     where: str  # the file
     problems: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
     @contextmanager
-    def collecting(self) -> Iterator[None]:
-        """Note a problem instead of stopping at it."""
+    def collect_problems(self) -> Iterator[None]:
+        """Add a ConfigError of the body to the problems instead of raising it."""
         try:
             yield
         except ConfigError as error:
@@ -142,39 +143,39 @@ class _Notes:
 
 
 def _read(
-    given: Object,
+    document: Object,
     readers: "Mapping[str, _Reader]",
     where: str,
     notes: _Notes,
     unknown: list[str],
     group: str = "",
 ) -> dict[str, Any]:
-    """Read every entry that has a reader, None where that failed. Null is as good as not there, as in Go.
+    """Read every entry that has a reader, None where that failed. A null value counts as absent, as in Go.
 
     `unknown` is the list that unknown keys go to; `group` is the key of this group, with a colon.
     """
-    if len(given.pairs) > _MAX_KEYS:
-        raise ConfigError(f"{where}: has {len(given.pairs)} keys, this is not a registration file")
+    if len(document.pairs) > _MAX_KEYS:
+        raise ConfigError(f"{where}: has {len(document.pairs)} keys, this is not a registration file")
     by_folded = {key.casefold(): key for key in readers}
-    seen: set[str] = set()
-    found: dict[str, Any] = {}
-    for (name, value), line in zip(given.pairs, given.lines, strict=True):
-        place = f"{notes.where} line {line}: {group}"
+    seen_keys: set[str] = set()
+    values: dict[str, Any] = {}
+    for (name, value), line in zip(document.pairs, document.lines, strict=True):
+        location = f"{notes.where} line {line}: {group}"
         folded = name.casefold()
         key = by_folded.get(folded)
-        if folded in seen:
-            notes.problems.append(f"{place}{quoted(name)} is given twice")
+        if folded in seen_keys:
+            notes.problems.append(f"{location}{quoted(name)} is given twice")
         elif key is None:
-            # A slip of a key that exists would be in force with that key's default: Ignore, where Fail was written.
-            slip = any(one_edit_apart(folded, one) for one in by_folded)
-            text = f"{place}{quoted(name)} is not a known key{did_you_mean(name, readers)}"
+            # With a misspelled key the default of that key would be in force: Ignore, where Fail was written.
+            slip = any(one_edit_apart(folded, known_key) for known_key in by_folded)
+            text = f"{location}{quoted(name)} is not a known key{did_you_mean(name, readers)}"
             (notes.problems if slip else unknown).append(text)
         elif value is not None:
-            found[key] = None
-            with notes.collecting():
-                found[key] = readers[key](value, f"{place}{key}", notes)
-        seen.add(folded)
-    return found
+            values[key] = None
+            with notes.collect_problems():
+                values[key] = readers[key](value, f"{location}{key}", notes)
+        seen_keys.add(folded)
+    return values
 
 
 # One reader per key: (value, where, notes) -> the field. It raises for the one thing that is wrong, or notes several.
@@ -207,31 +208,31 @@ def _policy(value: Any, where: str, _: _Notes) -> FailurePolicy:
 
 def _hooks(value: Any, where: str, notes: _Notes) -> frozenset[HookPoint]:
     known = {point.value: point for point in HookPoint}
-    found: set[HookPoint] = set()
-    for place, name in _strings(value, where, notes):
+    points: set[HookPoint] = set()
+    for location, name in _strings(value, where, notes):
         if name == NEVER_CALLED:
-            notes.warnings.append(f"{place}: {name!r} is never called, it has no effect")
+            notes.warnings.append(f"{location}: {name!r} is never called, it has no effect")
         elif name not in known:
-            notes.problems.append(f"{place}: {quoted(name)} is not a hook point{did_you_mean(name, known)}")
-        elif known[name] in found:
-            notes.warnings.append(f"{place}: {name!r} is given twice")
+            notes.problems.append(f"{location}: {quoted(name)} is not a hook point{did_you_mean(name, known)}")
+        elif known[name] in points:
+            notes.warnings.append(f"{location}: {name!r} is given twice")
         else:
-            found.add(known[name])
-    return frozenset(found)
+            points.add(known[name])
+    return frozenset(points)
 
 
 def _selector(value: Any, where: str, notes: _Notes) -> Selector:
-    given = expect(value, where, Object)
+    document = expect(value, where, Object)
     # A key that is not understood would select more pods than its author meant: here it is an error.
-    parts = _read(given, _SELECTOR_READERS, where, notes, notes.problems, "selector: ")
+    parts = _read(document, _SELECTOR_READERS, where, notes, notes.problems, "selector: ")
     return Selector(**{key.replace("-", "_"): part for key, part in parts.items()})
 
 
 def _namespaces(value: Any, where: str, notes: _Notes) -> frozenset[str]:
-    found = frozenset(_names(value, where, notes))
-    if "" in found:
+    names = frozenset(_names(value, where, notes))
+    if "" in names:
         notes.problems.append(f"{where}: '' is not the name of a namespace")
-    return found
+    return names
 
 
 def _names(value: Any, where: str, notes: _Notes) -> frozenset[str]:
@@ -241,26 +242,26 @@ def _names(value: Any, where: str, notes: _Notes) -> frozenset[str]:
 def _labels(value: Any, where: str, notes: _Notes) -> Mapping[str, str]:
     pairs: Sequence[tuple[str, Any]] = expect(value, where, Object).pairs
     _limit(pairs, where)
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, text in pairs:
-        place = f"{where}[{quoted(name)}]"
-        with notes.collecting():
-            if not _text(name, place) or name in found:
-                raise ConfigError(f"{place}: " + ("is given twice" if name else "is not the name of a label"))
-            found[name] = _text(text, place)
-    return MappingProxyType(found)
+        location = f"{where}[{quoted(name)}]"
+        with notes.collect_problems():
+            if not _text(name, location) or name in values:
+                raise ConfigError(f"{location}: " + ("is given twice" if name else "is not the name of a label"))
+            values[name] = _text(text, location)
+    return MappingProxyType(values)
 
 
 def _strings(value: Any, where: str, notes: _Notes) -> Iterator[tuple[str, str]]:
-    """The entries of a list with their places; those that are not text are noted."""
+    """The text entries of a list with their locations; others are added to the problems."""
     items: Sequence[Any] = expect(value, where, list)
     _limit(items, where)
     for index, item in enumerate(items):
-        place, text = f"{where}[{index}]", None
-        with notes.collecting():
-            text = _text(item, place)
+        location, text = f"{where}[{index}]", None
+        with notes.collect_problems():
+            text = _text(item, location)
         if text is not None:
-            yield place, text
+            yield location, text
 
 
 def _limit(items: Sequence[Any], where: str) -> None:

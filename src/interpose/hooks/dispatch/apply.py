@@ -3,9 +3,8 @@
 Edits the parsed original in place, so unknown fields, the order of variables and their bytes stay as they came. Pure.
 Invariants: a submessage is made only to write something into it; no request makes this fail, whatever it lacks.
 
-A request to create says all there is, so taking a value away is leaving it out. UpdateContainerResources is a patch in
-which runtimes ignore what is zero or empty; there a value is taken away by writing one that means it
-(`HookField.lifted`).
+A request to create is complete, so a value is removed by leaving it out. UpdateContainerResources is a patch in which
+runtimes ignore zero and empty values; there a value is removed by writing one that means it (`HookField.unset_value`).
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +21,7 @@ from interpose.hooks.dispatch.fields import (
     HookField,
     Key,
     Value,
-    split,
+    split_path,
 )
 from interpose.hooks.dispatch.merge import FieldChange, read, write
 
@@ -57,40 +56,40 @@ TARGETS: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
 def apply(method: str, request: Any, changes: Iterable[FieldChange], allowed: AllowedSets) -> tuple[str, ...]:
     """Make the changes in the request of this method; returns the paths that have no effect there.
 
-    The changes may be those of several answers, one after the other. `allowed` is asked at most once, and only when an
-    update takes a CPU set away.
+    The changes may be those of several answers, one after the other. `allowed` is called at most once, and only when an
+    update removes a CPU set.
     """
     sets: list[tuple[str, str]] = []
 
-    def lifted(field: HookField) -> Value | None:
-        if not isinstance(field.lifted, Allowed):
-            return field.lifted
+    def unset_value(field: HookField) -> Value | None:
+        if not isinstance(field.unset_value, Allowed):
+            return field.unset_value
         if not sets:
             sets.append(allowed())
-        return sets[0][field.lifted.value] or None
+        return sets[0][field.unset_value.value] or None
 
     variables: dict[str, FieldChange] = {}
     without_effect = []
-    for change in _folded(changes):
-        path, key = split(change.path)
+    for change in _fold_changes(changes):
+        path, key = split_path(change.path)
         field = CONTAINER_FIELDS.get(path) or POD_FIELDS.get(path)
         steps = None if field is None else TARGETS.get(method, {}).get(field.owner or field.name)
         if field is None or steps is None:
             without_effect.append(change.path)
         elif field.kind is FieldKind.ENVS:
             variables[str(key)] = change  # all in one go: finding each in the list would take its length each time
-        elif not _apply(method, request, change, field, key, steps, lifted):
+        elif not _apply(method, request, change, field, key, steps, unset_value):
             without_effect.append(change.path)
     if variables:
-        held = reduce(getattr, TARGETS[method]["container_envs"], request)
-        without_effect += [variables[key].path for key in _write_variables(held, variables)]
+        envs = reduce(getattr, TARGETS[method]["container_envs"], request)
+        without_effect += [variables[key].path for key in _write_variables(envs, variables)]
     return tuple(without_effect)
 
 
-def _folded(changes: Iterable[FieldChange]) -> list[FieldChange]:
-    """One change per path, from what was there first to what is wanted last; none if that is the same.
+def _fold_changes(changes: Iterable[FieldChange]) -> list[FieldChange]:
+    """One change per path, from the first `before` to the last `after`; none if the two are equal.
 
-    Without this, an update could not take back what an earlier answer added and a later one cleared.
+    Without this, an update could not undo what an earlier answer added and a later one cleared.
     """
     found: dict[str, FieldChange] = {}
     for change in changes:
@@ -106,16 +105,16 @@ def _apply(
     field: HookField,
     key: Key,
     steps: tuple[str, ...],
-    lifted: Callable[[HookField], Value | None],
+    unset_value: Callable[[HookField], Value | None],
 ) -> bool:
     if not field.owner:
         steps, field = steps[:-1], replace(field, name=steps[-1])
     value = change.after
     if value is None and field.owner and method == _UPDATE:
-        value = lifted(field)
+        value = unset_value(field)
         if value is None:
             return False
-    # To look into a submessage that is absent is harmless; it comes into being when something is done in it.
+    # Reading from an absent submessage does not create it; writing to it does.
     target = reduce(getattr, steps, request)
     if value is None and key not in read(target, field):
         return False
@@ -123,27 +122,27 @@ def _apply(
     return True
 
 
-def _write_variables(held: Any, wanted: Mapping[str, FieldChange]) -> list[str]:
-    """Set or remove variables in a list that may name one more than once: the last one is the one that counts.
+def _write_variables(envs: Any, changes: Mapping[str, FieldChange]) -> list[str]:
+    """Set or remove variables in a list that may have a key more than once: the last entry counts.
 
-    Returns the keys that were to go and are not there.
+    Returns the keys to be removed that the list does not have.
     """
-    places: dict[str, list[int]] = {}
-    for place, entry in enumerate(held):
-        if entry.key in wanted:
-            places.setdefault(entry.key, []).append(place)
-    gone: list[int] = []
+    positions: dict[str, list[int]] = {}
+    for position, entry in enumerate(envs):
+        if entry.key in changes:
+            positions.setdefault(entry.key, []).append(position)
+    removed: list[int] = []
     missing: list[str] = []
-    for key, change in wanted.items():
-        there = places.get(key)
+    for key, change in changes.items():
+        found = positions.get(key)
         if change.after is None:
-            gone += there or ()
-            if there is None:
+            removed += found or ()
+            if found is None:
                 missing.append(key)
-        elif there is not None:
-            held[there[-1]].value = str(change.after).encode()
+        elif found is not None:
+            envs[found[-1]].value = str(change.after).encode()
         else:
-            held.add(key=key, value=str(change.after).encode())
-    for place in sorted(gone, reverse=True):
-        del held[place]
+            envs.add(key=key, value=str(change.after).encode())
+    for position in sorted(removed, reverse=True):
+        del envs[position]
     return missing

@@ -1,4 +1,4 @@
-"""Asking hook servers one after the other, within their time, and keeping account of what they did."""
+"""Calls hook servers one after the other, within their time, and counts what they changed and how they failed."""
 
 import logging
 from collections import Counter
@@ -12,7 +12,7 @@ from interpose.hooks.api.messages import response_class
 from interpose.hooks.dispatch.client import HookCallError
 from interpose.hooks.dispatch.fields import Value
 from interpose.hooks.dispatch.hook_server import OK, Metadata, RegisteredServer
-from interpose.hooks.dispatch.merge import FieldChange, HookAnswerError, MergeResult, advance, merge
+from interpose.hooks.dispatch.merge import FieldChange, HookAnswerError, MergeResult, apply_changes, merge
 from interpose.hooks.dispatch.requests import HookSubject
 from interpose.log import RateLimited
 
@@ -21,11 +21,11 @@ _log = logging.getLogger(__name__)
 _HIDDEN: Final = "(hidden)"
 # What an answer may add to what it repeats. Far above any use, and small enough to be merged without holding the loop.
 _ANSWER_LIMIT: Final = 256 * 1024
-_MOST_SHOWN: Final = 5
+_MAX_LISTED: Final = 5
 
 
 class HookRefusedError(Exception):
-    """A hook server under Fail did not let a call pass. The text is what the kubelet sees."""
+    """A hook server under Fail stopped a call. The text is what the kubelet sees."""
 
     def __init__(self, plugin: RegisteredServer, point: HookPoint, text: str) -> None:
         super().__init__(f"hook server {plugin.name} (failure policy Fail) at {point}: {text}")
@@ -40,65 +40,65 @@ class HookCalls:
         self.conflicts: Counter[tuple[str, str, str]] = Counter()  # (earlier plugin, later plugin, hook point)
         self.refused_changes: Counter[str] = Counter()  # by plugin
         self._settings = settings
-        # No plugin may take a pod away from the others.
+        # No plugin may hide a pod from the others.
         self._protected = frozenset(f"{name}[{settings.skip_key}]" for name in ("labels", "annotations"))
         self._now = now
-        self._remarks = RateLimited(_log, clock=now)
+        self._limited = RateLimited(_log, clock=now)
 
     async def ask_all(
         self, point: HookPoint, plugins: Sequence[RegisteredServer], subject: HookSubject, until: float
     ) -> tuple[tuple[FieldChange, ...], dict[str, str]]:
-        """Every change that all plugins together make, in order, and by path who made the last one.
+        """Every change that all plugins together make, in order, and by path the plugin of the last change.
 
         Raises HookRefusedError for a plugin under Fail.
         """
-        asked = subject.asked
+        request = subject.message
         metadata: Metadata = (RESOURCES_ASKED,) if point is HookPoint.PRE_UPDATE_CONTAINER_RESOURCES else ()
-        made: list[FieldChange] = []
+        changes: list[FieldChange] = []
         owners: dict[str, RegisteredServer] = {}
         for plugin in plugins:
-            if not subject.selected_by(plugin.server.selector):
+            if not subject.is_selected_by(plugin.server.selector):
                 continue
-            answered = await self._ask(point, plugin, asked, metadata, until, subject.held)
-            if isinstance(answered, str):
-                if plugin.must_see:
-                    raise HookRefusedError(plugin, point, answered)
+            result = await self._ask(point, plugin, request, metadata, until, subject.in_force)
+            if isinstance(result, str):
+                if plugin.is_required:
+                    raise HookRefusedError(plugin, point, result)
                 continue
-            if not answered.changes and not answered.refused:
+            if not result.changes and not result.refused:
                 continue
-            self._account(point, plugin, subject, answered, owners)
-            if not made:
-                asked = subject.copy()  # what Post hooks are told stays as it was
-            advance(asked, answered.changes)
-            made += answered.changes
-        return tuple(made), {path: plugin.name for path, plugin in owners.items()}
+            self._record_changes(point, plugin, subject, result, owners)
+            if not changes:
+                request = subject.copy()  # the message for Post hooks stays as it was
+            apply_changes(request, result.changes)
+            changes += result.changes
+        return tuple(changes), {path: plugin.name for path, plugin in owners.items()}
 
-    async def tell(
+    async def notify(
         self, point: HookPoint, plugin: RegisteredServer, subject: HookSubject, metadata: Metadata, until: float
     ) -> str | None:
-        """Tell a plugin what has happened; what it answers does not matter. Returns what went wrong."""
-        if not subject.selected_by(plugin.server.selector):
+        """Call a Post hook, whose answer is ignored. Returns the error text, None without an error."""
+        if not subject.is_selected_by(plugin.server.selector):
             return None
-        answered = await self._ask(point, plugin, subject.asked, metadata, until)
-        return answered if isinstance(answered, str) else None
+        result = await self._ask(point, plugin, subject.message, metadata, until)
+        return result if isinstance(result, str) else None
 
     async def _ask(
         self,
         point: HookPoint,
         plugin: RegisteredServer,
-        asked: object,
+        request: object,
         metadata: Metadata,
         until: float,
-        held: Mapping[str, Value | None] = MappingProxyType({}),
+        in_force: Mapping[str, Value | None] = MappingProxyType({}),
     ) -> MergeResult | str:
-        """One call of one plugin: what it changes, or in words what went wrong."""
-        began = self._now()
+        """Call one plugin: its changes, or the error as text."""
+        started = self._now()
         usual = plugin.server.timeout or self._settings.timeout
-        timeout = min(usual, until - began)
+        timeout = min(usual, until - started)
         try:
             if timeout <= 0:
-                return self._failed(point, plugin, "timeout", "no time was left for it", began)
-            message: bytes = asked.SerializeToString()  # type: ignore[attr-defined]
+                return self._record_failure(point, plugin, "timeout", "no time was left for it", started)
+            message: bytes = request.SerializeToString()  # type: ignore[attr-defined]
             answer = await plugin.caller.call(
                 point, message, metadata=metadata, timeout=timeout, hurried=timeout < usual
             )
@@ -107,29 +107,31 @@ class HookCalls:
             if not answer or point.is_post:
                 merged = _NOTHING
             else:
-                merged = merge(asked, response_class(point).FromString(answer), self._protected, held)
+                merged = merge(request, response_class(point).FromString(answer), self._protected, in_force)
         except HookCallError as error:
-            return self._failed(point, plugin, error.reason, f"{error.code.name}: {error.message}", began)
+            return self._record_failure(point, plugin, error.reason, f"{error.code.name}: {error.message}", started)
         except HookAnswerError as error:
-            return self._failed(point, plugin, "bad-answer", f"its answer cannot be used: {error}", began)
+            return self._record_failure(point, plugin, "bad-answer", f"its answer cannot be used: {error}", started)
         except Exception as error:
             # Bytes that are no answer (DecodeError, whose class is protobuf's), or a bug of ours in the merge: either
             # way this plugin's answer is lost, and its policy decides.
-            plugin.caller.note_garbage(str(error))
-            return self._failed(point, plugin, "garbage", f"its answer cannot be read: {error}", began)
-        plugin.stats.points[point].add(OK, self._now() - began)
+            plugin.caller.note_unreadable_answer(str(error))
+            return self._record_failure(point, plugin, "garbage", f"its answer cannot be read: {error}", started)
+        plugin.stats.points[point].add(OK, self._now() - started)
         return merged
 
-    def _failed(self, point: HookPoint, plugin: RegisteredServer, reason: str, text: str, began: float) -> str:
+    def _record_failure(
+        self, point: HookPoint, plugin: RegisteredServer, reason: str, text: str, started: float
+    ) -> str:
         now = self._now()
-        plugin.stats.failed(point, reason, text, now - began, now)
-        level = logging.ERROR if plugin.must_see else logging.WARNING
-        self._remark(level, "Hook server failed", plugin, point, reason, err=text)
+        plugin.stats.record_failure(point, reason, text, now - started, now)
+        level = logging.ERROR if plugin.is_required else logging.WARNING
+        self._log_limited(level, "Hook server failed", plugin, point, reason, err=text)
         return text
 
-    # -- what they did
+    # -- counters and log
 
-    def _account(
+    def _record_changes(
         self,
         point: HookPoint,
         plugin: RegisteredServer,
@@ -140,7 +142,7 @@ class HookCalls:
         plugin.stats.points[point].changes += len(merged.changes)
         if merged.refused:
             self.refused_changes[plugin.name] += len(merged.refused)
-            self._remark(
+            self._log_limited(
                 logging.WARNING,
                 "Hook server may not change this",
                 plugin,
@@ -155,39 +157,41 @@ class HookCalls:
             if earlier is not None:
                 self.conflicts[earlier.name, plugin.name, point.value] += 1
                 text = "Two hook servers change the same field, the later one wins"
-                self._remark(logging.WARNING, text, plugin, point, change.path, earlier=earlier.name, field=change.path)
+                self._log_limited(
+                    logging.WARNING, text, plugin, point, change.path, earlier=earlier.name, field=change.path
+                )
             if debug:
-                kv = {"plugin": plugin.name, "hook": point.value, "field": change.path, **subject.names}
-                before, after = (_shown(change.path, value) for value in (change.before, change.after))
+                kv = {"plugin": plugin.name, "hook": point.value, "field": change.path, **subject.log_fields}
+                before, after = (_format_value(change.path, value) for value in (change.before, change.after))
                 _log.debug("Hook server changed a field", extra={"kv": kv | {"before": before, "after": after}})
 
     def note_no_effect(self, point: HookPoint, paths: Sequence[str], subject: HookSubject) -> None:
-        """Some changes have nowhere to go in this call."""
-        names = _some(paths, ", ")
+        """Log changes of fields that this call does not have."""
+        names = _join_some(paths, ", ")
         text = "Changes have no effect at this hook point"
-        self._remarks.log(
-            logging.WARNING, text, key=f"{point} {names}", hook=point.value, fields=names, **subject.names
+        self._limited.log(
+            logging.WARNING, text, key=f"{point} {names}", hook=point.value, fields=names, **subject.log_fields
         )
 
-    def _remark(
+    def _log_limited(
         self, level: int, text: str, plugin: RegisteredServer, point: HookPoint, about: str, **kv: object
     ) -> None:
-        """Plugins fail and quarrel at the rate of calls; the log hears of it once a minute, the metrics each time."""
+        """Log at most once a minute: plugins fail and conflict at the rate of calls. Metrics count each time."""
         key = f"{plugin.name} {point} {about}"
-        self._remarks.log(level, text, key=key, plugin=plugin.name, hook=point.value, **kv)
+        self._limited.log(level, text, key=key, plugin=plugin.name, hook=point.value, **kv)
 
 
 _NOTHING: Final = MergeResult()
 
 
-def _some(texts: Sequence[str], between: str) -> str:
-    """Enough of them for a log line."""
-    rest = len(texts) - _MOST_SHOWN
-    return between.join(texts[:_MOST_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+def _join_some(texts: Sequence[str], between: str) -> str:
+    """The first few texts, for a log line."""
+    rest = len(texts) - _MAX_LISTED
+    return between.join(texts[:_MAX_LISTED]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def _shown(path: str, value: object) -> object:
-    """A value for the log. Environment variables hold secrets."""
+def _format_value(path: str, value: object) -> object:
+    """A value for the log; those of environment variables are hidden, they may be secrets."""
     if value is None:
         return "(unset)"
     return _HIDDEN if path.startswith("container_envs[") else value

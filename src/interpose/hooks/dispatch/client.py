@@ -1,7 +1,7 @@
-"""Talking to one hook server: a connection that is kept, calls that end in time, and a breaker before both.
+"""Client of one hook server: a kept connection, calls with time-outs, and a circuit breaker in front of both.
 
 Whatever a hook server does, a call ends with its answer or with a HookCallError that says what kind of failure it was.
-The breaker counts what shows that the hook server does not work; a status it answers on purpose is an answer.
+The breaker counts failures that show that the hook server does not work; an error status is an answer.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from interpose.net.h2.stream import Stream
 
 # An answer repeats at most what was asked: annotations and environment of one container.
 _ANSWER_LIMIT: Final = 4 * 1024 * 1024
-# How long a call waits for a hook server that is away. Enough for one that is being restarted at this moment.
-_PATIENCE: Final = 0.25
+# Seconds that a call waits for a hook server that is not connected: enough for one that is being restarted.
+_CONNECT_WAIT: Final = 0.25
 # Until a peer that took the connection has shown that it speaks HTTP/2.
 _DIAL_TIMEOUT: Final = 2.0
 # Each call has a time-out of its own; this one is never reached.
@@ -38,11 +38,11 @@ _TEXT_LIMIT: Final = 1000
 class FailureReason(StrEnum):
     """Why a call of a hook server failed."""
 
-    UNREACHABLE = "unreachable"  # nobody listens
+    UNREACHABLE = "unreachable"  # no process listens
     TIMEOUT = "timeout"  # no answer in time
     REFUSED = "refused"  # it answered a status other than OK
     BROKEN = "broken"  # it was lost during the call, or does not speak the protocol
-    OPEN = "open"  # it was not asked, because it failed too often lately
+    OPEN = "open"  # it was not called, because it failed too often lately
 
 
 class HookCallError(Exception):
@@ -56,12 +56,12 @@ class HookCallError(Exception):
 
     @property
     def is_answer(self) -> bool:
-        """Whether the hook server works and meant what it said. One that shuts down says UNAVAILABLE."""
+        """Whether the hook server works and answered this status. One that shuts down answers UNAVAILABLE."""
         return self.reason is FailureReason.REFUSED and self.code is not Code.UNAVAILABLE
 
 
 class HookClient:
-    """One hook server. `endpoint` is the path of its socket. It is dialled from `start` on, or from the first call."""
+    """Client of one hook server. `endpoint` is its socket path, dialled from `start` or the first call on."""
 
     def __init__(self, endpoint: str, *, name: str, hub: Hub, now: Callable[[], float] = time.monotonic) -> None:
         self.name = name
@@ -69,46 +69,46 @@ class HookClient:
         self.breaker = Breaker()
         self._hub = hub
         self._now = now
-        self._lookout = DialPolicy(endpoint)
-        self._condition = ConnectionState(name, breaker=self.breaker, lookout=self._lookout, now=now)
+        self._dial_policy = DialPolicy(endpoint)
+        self._connection_state = ConnectionState(name, breaker=self.breaker, dial_policy=self._dial_policy, now=now)
         self._upstream = Upstream(
             endpoint,
             hub=hub,
             limits=Limits(),
             wait=_FOREVER,
-            find=self._lookout.find,
-            pace=self._lookout.pace,
+            find=self._dial_policy.find,
+            pace=self._dial_policy.pace,
             dial_timeout=_DIAL_TIMEOUT,
-            reports=self._condition,
+            reports=self._connection_state,
         )
         self._client = Client(self._upstream, hub, limit=_ANSWER_LIMIT)
-        self._holders = 0  # calls in flight, and whoever may make one
+        self._users = 0  # calls in flight, and callers that may make one
         self._idle = asyncio.Event()
         self._idle.set()
         self._started = False
         self._closed = False
 
     def start(self) -> None:
-        """Begin to dial, and keep a connection from now on."""
+        """Start dialling, and keep a connection from now on."""
         if not self._started and not self._closed:
             self._started = True
             self._upstream.start()
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second: dial again or replace the connection if that is due."""
         if not self._started or self._closed:
             return
-        if self.breaker.state is BreakerState.OPEN and self._upstream.up and self._lookout.replaced:
-            # Whoever holds our connection has stopped working, and a successor has made a socket of its own.
+        if self.breaker.state is BreakerState.OPEN and self._upstream.up and self._dial_policy.is_replaced:
+            # The process at the other end has stopped working, and its successor has made a new socket.
             self._upstream.hang_up()
         self._upstream.tick()
-        self._condition.state(self._upstream.up)
+        self._connection_state.state(self._upstream.up)
 
     async def retire(self) -> None:
-        """Nobody new will call: who holds the client, which takes no longer than their time-outs, ends first."""
+        """Close the client after its last user has released it, which takes no longer than the time-outs."""
         try:
             await self._idle.wait()
-        finally:  # also when we are going down ourselves
+        finally:  # also when our own process is being shut down
             await self.close()
 
     async def close(self) -> None:
@@ -119,50 +119,50 @@ class HookClient:
     # -- calls
 
     def hold(self) -> None:
-        """Somebody may still call: until `release` the client is not retired."""
-        self._holders += 1
+        """Keep the client from being retired until `release`: a caller may still use it."""
+        self._users += 1
         self._idle.clear()
 
     def release(self) -> None:
-        """The end of a `hold`."""
-        self._holders -= 1
-        if not self._holders:
+        """End a `hold` of one caller."""
+        self._users -= 1
+        if not self._users:
             self._idle.set()
 
     async def call(
         self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float, hurried: bool = False
     ) -> bytes:
-        """Ask, and return the answer; HookCallError for every other outcome. `timeout` is for all of it, in seconds.
+        """Call the hook and return its answer; HookCallError for every other outcome. `timeout` is in seconds.
 
-        A call that was `hurried` has less time than the hook server may take: being late is then not its fault.
+        A `hurried` call has less time than the hook server may take: the breaker then ignores a time-out.
         """
         self.start()
         ticket = self.breaker.enter(self._now())
         if ticket is None:
-            raise HookCallError(Code.UNAVAILABLE, self._why_not(), FailureReason.OPEN)
+            raise HookCallError(Code.UNAVAILABLE, self._open_breaker_text(), FailureReason.OPEN)
         self.hold()
         try:
             answer = await self._ask(point, message, metadata, timeout)
         except HookCallError as error:
             if error.is_answer:
-                self.breaker.succeeded(ticket)
+                self.breaker.record_success(ticket)
             elif hurried and error.reason is FailureReason.TIMEOUT:
-                self.breaker.abandoned(ticket)
+                self.breaker.record_abandoned(ticket)
             else:
-                self.breaker.failed(ticket, self._now())
+                self.breaker.record_failure(ticket, self._now())
             self._note_error(str(error))
             raise
         except BaseException:
-            self.breaker.abandoned(ticket)
+            self.breaker.record_abandoned(ticket)
             raise
         finally:
             self.release()
-        self.breaker.succeeded(ticket)
+        self.breaker.record_success(ticket)
         return answer
 
-    def note_garbage(self, why: str) -> None:
-        """The answer that `call` returned just now cannot be read: it was none."""
-        self.breaker.disown(self._now())
+    def note_unreadable_answer(self, why: str) -> None:
+        """Count the answer that `call` has just returned as a failure: it cannot be read."""
+        self.breaker.retract_success(self._now())
         self._note_error(f"its answer cannot be read: {why}")
 
     async def _ask(self, point: HookPoint, message: bytes, metadata: Metadata, timeout: float) -> bytes:
@@ -171,8 +171,8 @@ class HookClient:
         timer: asyncio.TimerHandle | None = None
         try:
             conn = self._ready() or await self._connection(deadline)
-            exchange = _Answer(_ANSWER_LIMIT + PREFIX)
-            # Not asyncio.timeout: there is one thing to wait for, and this is on the way of every pod.
+            exchange = _HookExchange(_ANSWER_LIMIT + PREFIX)
+            # Not asyncio.timeout: there is one thing to wait for, and this is in the path of every pod.
             timer = loop.call_at(deadline, exchange.expire)
             wire = request_headers(point.rpc, metadata, max(deadline - loop.time(), 0.0))
             reply = await self._client.exchange_on(conn, wire, frame(message), exchange)
@@ -183,32 +183,32 @@ class HookClient:
         finally:
             if timer is not None:
                 timer.cancel()
-        return _answer_in(reply)
+        return _read_answer(reply)
 
     def _ready(self) -> ClientConnection | None:
-        """A connection with room, if there is one at this moment."""
+        """A connection with room for a stream; None if there is none now."""
         return None if self._closed else self._upstream.connection()
 
     async def _connection(self, deadline: float) -> ClientConnection:
-        """A connection with room. One that is away is waited for a moment, one that is slow until the deadline."""
+        """A connection with room. A server that is away gets a short wait, a slow one the time until the deadline."""
         if self._closed:
-            raise self._unreachable("the client is closed")
-        moment = min(deadline, asyncio.get_running_loop().time() + _PATIENCE)
-        for until in (moment, deadline):
+            raise self._unreachable_error("the client is closed")
+        short_deadline = min(deadline, asyncio.get_running_loop().time() + _CONNECT_WAIT)
+        for until in (short_deadline, deadline):
             try:
                 async with asyncio.timeout_at(until):
                     return await self._client.connection()
             except TimeoutError:
                 if not self._upstream.greeting and not self._upstream.up:
-                    raise self._unreachable(self._condition.trouble) from None
+                    raise self._unreachable_error(self._connection_state.problem) from None
             except RpcError:
-                raise self._unreachable("the client is closed") from None
+                raise self._unreachable_error("the client is closed") from None
         raise TimeoutError
 
-    def _unreachable(self, why: str) -> HookCallError:
+    def _unreachable_error(self, why: str) -> HookCallError:
         return HookCallError(Code.UNAVAILABLE, f"{self.endpoint} is not reachable: {why}", FailureReason.UNREACHABLE)
 
-    def _why_not(self) -> str:
+    def _open_breaker_text(self) -> str:
         seconds = self.breaker.retry_in(self._now())
         when = f"for another {seconds:.1f} s" if seconds else "while another call tries it"
         return f"not asked {when}, because it failed too often; its last error: {self.last_error}"
@@ -218,30 +218,30 @@ class HookClient:
     @property
     def state(self) -> str:
         """`idle` before the first dial has ended, `connected`, `unreachable`, or `broken`: connected and not used."""
-        return self._condition.state(self._upstream.up)
+        return self._connection_state.state(self._upstream.up)
 
     @property
     def state_seconds(self) -> float:
-        """How long it has been so."""
-        return self._condition.state_seconds(self._upstream.up)
+        """Seconds since the state last changed."""
+        return self._connection_state.state_seconds(self._upstream.up)
 
     @property
     def last_error(self) -> str:
-        """What failed last, calls and dials; empty if nothing ever did."""
-        return self._condition.last_error
+        """The last error of a call or dial; empty if there was none."""
+        return self._connection_state.last_error
 
     @property
     def last_error_age(self) -> float | None:
-        """Seconds since then."""
-        return self._condition.last_error_age
+        """Seconds since the last error; None if there was none."""
+        return self._connection_state.last_error_age
 
     def _note_error(self, error: str) -> None:
-        self._condition.note_error(error)
-        self._condition.state(self._upstream.up)
+        self._connection_state.note_error(error)
+        self._connection_state.state(self._upstream.up)
 
 
-class _Answer(Exchange):
-    """The sink of a call, in the words for a hook server."""
+class _HookExchange(Exchange):
+    """The exchange of a call, with error texts about a hook server."""
 
     def on_reset(self, stream: Stream, code: int) -> None:
         self._finish(None, RpcError(code_of_reset(code), f"it reset the call (HTTP/2 error {code})"))
@@ -250,8 +250,8 @@ class _Answer(Exchange):
         self._finish(None, RpcError(Code.UNAVAILABLE, "its connection was lost during the call"))
 
 
-def _answer_in(reply: RawReply) -> bytes:
-    """The message of a reply, or what is wrong with it."""
+def _read_answer(reply: RawReply) -> bytes:
+    """The message of a reply; HookCallError if it has none."""
     if (failure := reply.failure) is not None:
         raise HookCallError(failure.code, failure.message, FailureReason.BROKEN)
     if reply.trailers is None or reply.trailers.grpc_status is None:

@@ -1,7 +1,7 @@
 """What the answer of a hook server may change: one table with a row per field.
 
-A row says what kind of value the field has, which values make sense, what it says if the field was sent and is missing
-in the answer, and what stands for "taken away" in an update. Merging (`merge`), writing into requests (`apply`) and
+A row says what kind of value the field has, which values are valid, what it means if the field was sent and is missing
+in the answer, and what stands for "removed" in an update. Merging (`merge`), writing into requests (`apply`) and
 docs/hooks/answers.md follow this table; nothing else knows the name of a field. Pure: messages are not touched here.
 
 A path names one value: a row's path, and for a row with keys the key in brackets: `resources.unified[memory.high]`.
@@ -23,7 +23,7 @@ Check = Callable[[Key, Value], str | None]  # what is wrong with a value, or Non
 
 
 class FieldKind(Enum):
-    """How a field holds its values."""
+    """The form in which a field holds its values."""
 
     NUMBER = "number"  # zero: not set
     TEXT = "text"  # empty: not set
@@ -32,13 +32,13 @@ class FieldKind(Enum):
     ENVS = "variables"  # a map in hook messages, a list of key and bytes in CRI requests
 
     @property
-    def keyed(self) -> bool:
-        """Whether there are several values, each with a key."""
+    def is_keyed(self) -> bool:
+        """Whether the field has several values, each with a key."""
         return self not in (FieldKind.NUMBER, FieldKind.TEXT)
 
 
 class Absence(Enum):
-    """What it says if a value was sent and the answer does not have it."""
+    """The meaning of a value that was sent and is missing in the answer."""
 
     NOTHING = "never anything"
     FIRM = "cleared, if everything shows that the answer is an echo"
@@ -47,7 +47,7 @@ class Absence(Enum):
 
 
 class Allowed(Enum):
-    """All there is of something on this node, known only when asked for; the value is its place in the pair."""
+    """All CPUs or memory nodes of this node, looked up when needed; the value is the index in the pair."""
 
     CPUS = 0
     MEMS = 1
@@ -55,20 +55,20 @@ class Allowed(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookField:
-    """A row. `lifted` is what an update writes to take the value away; None: an update cannot."""
+    """A row. `unset_value` is what an update writes to remove the value; None: an update cannot."""
 
     name: str
     owner: str = ""  # the submessage it is in
     kind: FieldKind
     check: Check
     absence: Absence = Absence.NOTHING
-    lifted: int | Allowed | None = None
+    unset_value: int | Allowed | None = None
     reserved: str | None = None  # keys with this prefix cannot be changed
     secret: bool = False  # values stay out of messages and logs
 
     @property
     def path(self) -> str:
-        """The path of its value, or of all its values."""
+        """The path of the field's value, or of all its values."""
         return f"{self.owner}.{self.name}" if self.owner else self.name
 
     def path_of(self, key: Key) -> str:
@@ -76,7 +76,7 @@ class HookField:
         return self.path if key is None else f"{self.path}[{key}]"
 
 
-def split(path: str) -> tuple[str, Key]:
+def split_path(path: str) -> tuple[str, Key]:
     """The path of the row and the key in it; ValueError if a bracket is left open."""
     name, bracket, rest = path.partition("[")
     if not bracket:
@@ -86,17 +86,17 @@ def split(path: str) -> tuple[str, Key]:
     return name, rest[:-1]
 
 
-# ---- What makes sense ------------------------------------------------------------------------------------------------
+# ---- Valid values ----------------------------------------------------------------------------------------------------
 
 _CPULIST = re.compile(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*")
 _PAGE_SIZE = re.compile(r"[1-9][0-9]{0,5}[KMGT]B")
 
 
-def _anything(_key: Key, _value: Value) -> None:
+def _accept_any(_key: Key, _value: Value) -> None:
     return None
 
 
-def _within(lowest: int, highest: int | None = None) -> Check:
+def _in_range(lowest: int, highest: int | None = None) -> Check:
     def check(_key: Key, value: Value) -> str | None:
         number = int(value)
         if highest is not None and not lowest <= number <= highest:
@@ -141,30 +141,36 @@ def _variable(key: Key, value: Value) -> str | None:
 # ---- The table -------------------------------------------------------------------------------------------------------
 
 _RESOURCES = (
-    HookField(name="cpu_period", kind=FieldKind.NUMBER, check=_within(0), absence=Absence.FIRM, lifted=100_000),
-    HookField(name="cpu_quota", kind=FieldKind.NUMBER, check=_within(-1), absence=Absence.LOOSE, lifted=-1),
-    HookField(name="cpu_shares", kind=FieldKind.NUMBER, check=_within(0), absence=Absence.FIRM, lifted=1024),
-    HookField(name="memory_limit_in_bytes", kind=FieldKind.NUMBER, check=_within(-1), absence=Absence.FIRM, lifted=-1),
-    HookField(name="oom_score_adj", kind=FieldKind.NUMBER, check=_within(-1000, 1000), absence=Absence.FIRM),
-    HookField(name="cpuset_cpus", kind=FieldKind.TEXT, check=_cpulist, absence=Absence.LOOSE, lifted=Allowed.CPUS),
-    HookField(name="cpuset_mems", kind=FieldKind.TEXT, check=_cpulist, absence=Absence.LOOSE, lifted=Allowed.MEMS),
+    HookField(name="cpu_period", kind=FieldKind.NUMBER, check=_in_range(0), absence=Absence.FIRM, unset_value=100_000),
+    HookField(name="cpu_quota", kind=FieldKind.NUMBER, check=_in_range(-1), absence=Absence.LOOSE, unset_value=-1),
+    HookField(name="cpu_shares", kind=FieldKind.NUMBER, check=_in_range(0), absence=Absence.FIRM, unset_value=1024),
+    HookField(
+        name="memory_limit_in_bytes", kind=FieldKind.NUMBER, check=_in_range(-1), absence=Absence.FIRM, unset_value=-1
+    ),
+    HookField(name="oom_score_adj", kind=FieldKind.NUMBER, check=_in_range(-1000, 1000), absence=Absence.FIRM),
+    HookField(name="cpuset_cpus", kind=FieldKind.TEXT, check=_cpulist, absence=Absence.LOOSE, unset_value=Allowed.CPUS),
+    HookField(name="cpuset_mems", kind=FieldKind.TEXT, check=_cpulist, absence=Absence.LOOSE, unset_value=Allowed.MEMS),
     HookField(name="hugepage_limits", kind=FieldKind.PAGES, check=_page_size, absence=Absence.KEYED),
     HookField(name="unified", kind=FieldKind.MAP, check=_cgroup_file, absence=Absence.KEYED),
     HookField(
-        name="memory_swap_limit_in_bytes", kind=FieldKind.NUMBER, check=_within(-1), absence=Absence.LOOSE, lifted=-1
+        name="memory_swap_limit_in_bytes",
+        kind=FieldKind.NUMBER,
+        check=_in_range(-1),
+        absence=Absence.LOOSE,
+        unset_value=-1,
     ),
 )
 
 _POD = (
     # The kubelet finds its pods and containers again by labels with this prefix; a changed one would orphan them.
-    HookField(name="labels", kind=FieldKind.MAP, check=_anything, reserved=LABEL_PREFIX),
-    HookField(name="annotations", kind=FieldKind.MAP, check=_anything, reserved=LABEL_PREFIX),
+    HookField(name="labels", kind=FieldKind.MAP, check=_accept_any, reserved=LABEL_PREFIX),
+    HookField(name="annotations", kind=FieldKind.MAP, check=_accept_any, reserved=LABEL_PREFIX),
     HookField(name="cgroup_parent", kind=FieldKind.TEXT, check=_cgroup_parent),
     *(replace(row, owner="resources") for row in _RESOURCES),
 )
 
 _CONTAINER = (
-    HookField(name="container_annotations", kind=FieldKind.MAP, check=_anything, reserved=LABEL_PREFIX),
+    HookField(name="container_annotations", kind=FieldKind.MAP, check=_accept_any, reserved=LABEL_PREFIX),
     HookField(name="pod_cgroup_parent", kind=FieldKind.TEXT, check=_cgroup_parent),
     HookField(name="container_envs", kind=FieldKind.ENVS, check=_variable, secret=True),
     *(replace(row, owner="container_resources") for row in _RESOURCES),

@@ -1,4 +1,4 @@
-"""A registered hook server at run time: its registration, its client, and what became of its calls."""
+"""A registered hook server at run time: its registration, its client, and the counters of its calls."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -16,7 +16,7 @@ Metadata = tuple[tuple[bytes, bytes], ...]
 
 
 class HookCaller(Protocol):
-    """What the dispatcher needs of a client."""
+    """The part of a hook client that the dispatcher uses."""
 
     async def call(
         self, point: HookPoint, message: bytes, *, metadata: Metadata = (), timeout: float, hurried: bool = False
@@ -26,11 +26,11 @@ class HookCaller(Protocol):
 
     def release(self) -> None: ...
 
-    def note_garbage(self, why: str) -> None: ...
+    def note_unreadable_answer(self, why: str) -> None: ...
 
 
 class PointStats:
-    """What is known about the calls of one plugin at one hook point. Plain numbers, read when somebody scrapes."""
+    """Counters of the calls of one plugin at one hook point: plain numbers, read at each scrape."""
 
     __slots__ = ("buckets", "changes", "refusals", "results", "seconds")
 
@@ -42,14 +42,14 @@ class PointStats:
         self.refusals = 0  # calls of the kubelet that were refused because of it
 
     def add(self, result: str, seconds: float) -> None:
-        """A call of the plugin ended."""
+        """Count a call of the plugin that ended."""
         self.results[result] += 1
         self.buckets[bisect_left(BOUNDS, seconds)] += 1
         self.seconds += seconds
 
 
 class HookServerStats:
-    """Everything counted for one plugin name; outlives edits of its registration."""
+    """All counters of one plugin name; they outlive edits of its registration."""
 
     def __init__(self) -> None:
         self.points: dict[HookPoint, PointStats] = {point: PointStats() for point in HookPoint}
@@ -58,25 +58,25 @@ class HookServerStats:
 
     @property
     def calls(self) -> int:
-        return sum(one.results.total() for one in self.points.values())
+        return sum(stats.results.total() for stats in self.points.values())
 
     @property
     def failures(self) -> int:
-        return self.calls - sum(one.results[OK] for one in self.points.values())
+        return self.calls - sum(stats.results[OK] for stats in self.points.values())
 
     @property
     def mean_seconds(self) -> float | None:
-        """Mean duration of a call."""
-        return sum(one.seconds for one in self.points.values()) / self.calls if self.calls else None
+        """Mean duration of a call; None before the first."""
+        return sum(stats.seconds for stats in self.points.values()) / self.calls if self.calls else None
 
-    def failed(self, point: HookPoint, reason: str, text: str, seconds: float, now: float) -> None:
-        """A call failed."""
+    def record_failure(self, point: HookPoint, reason: str, text: str, seconds: float, now: float) -> None:
+        """Count a failed call and remember its error."""
         self.points[point].add(reason, seconds)
         self.last_error, self.last_error_at = f"{point}: {text}", now
 
 
 class RegisteredServer:
-    """One hook server in force. Immutable but for its counters, which it shares with its predecessors."""
+    """A hook server in force. Immutable but for its counters, shared with earlier registrations of the name."""
 
     __slots__ = ("caller", "server", "stats")
 
@@ -90,13 +90,13 @@ class RegisteredServer:
         return self.server.name
 
     @property
-    def must_see(self) -> bool:
-        """Whether a call may not pass without it."""
+    def is_required(self) -> bool:
+        """Whether calls must not reach the runtime without this hook server."""
         return self.server.failure_policy is FailurePolicy.FAIL
 
 
 class RegisteredServers:
-    """The plugins in force by hook point, replaced whole when registrations change."""
+    """The hook servers in force by hook point, replaced as a whole when registrations change."""
 
     def __init__(self, connect: Callable[[HookServer], HookCaller]) -> None:
         self._connect = connect
@@ -105,14 +105,14 @@ class RegisteredServers:
         self.all: tuple[RegisteredServer, ...] = ()
         self._by_point: Mapping[HookPoint, tuple[RegisteredServer, ...]] = {}
 
-    def at(self, point: HookPoint | None) -> tuple[RegisteredServer, ...]:
-        """Who is registered for this hook point, in order."""
+    def registered_for(self, point: HookPoint | None) -> tuple[RegisteredServer, ...]:
+        """The hook servers registered for this hook point, in order."""
         return self._by_point.get(point, ()) if point is not None else ()
 
     def update(self, servers: tuple[HookServer, ...]) -> list[HookCaller]:
-        """Put these registrations in force; returns the clients nobody needs any more.
+        """Put these registrations in force; returns the clients that are no longer used.
 
-        A plugin whose endpoint stays keeps its connection, one that stays at all keeps its counters.
+        A plugin whose endpoint stays keeps its connection, one whose name stays keeps its counters.
         """
         stats = {server.name: self._stats.get(server.name) or HookServerStats() for server in servers}
         callers = {}

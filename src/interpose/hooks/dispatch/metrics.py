@@ -1,4 +1,4 @@
-"""What the counters of hooks look like to Prometheus and to the admin socket. Counts nothing itself."""
+"""The counters of hooks as metric families, and as views of the admin socket. Counts nothing itself."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -11,7 +11,7 @@ from interpose.metrics import Buckets, Family, Sample
 
 
 def hook_collector(dispatcher: Dispatcher) -> Callable[[], Iterable[Family]]:
-    """Calls of hook servers, and what came of them."""
+    """Metrics of hook calls: results, durations, changes, and the state of connections."""
 
     def collect() -> Iterable[Family]:
         every = [
@@ -20,7 +20,7 @@ def hook_collector(dispatcher: Dispatcher) -> Callable[[], Iterable[Family]]:
             for point, stats in plugin.stats.points.items()
             if point in plugin.server.hooks or stats.results or stats.refusals
         ]
-        seen = [(plugin, point, stats) for plugin, point, stats in every if stats.results or stats.refusals]
+        called = [(plugin, point, stats) for plugin, point, stats in every if stats.results or stats.refusals]
         yield Family(
             "interpose_hook_calls_total",
             "counter",
@@ -28,7 +28,7 @@ def hook_collector(dispatcher: Dispatcher) -> Callable[[], Iterable[Family]]:
             "(not tried: it failed repeatedly), bad-answer, garbage.",
             [
                 Sample(count, _labels(plugin, point) | {"result": str(result)})
-                for plugin, point, stats in seen
+                for plugin, point, stats in called
                 for result, count in stats.results.items()
             ],
         )
@@ -36,7 +36,10 @@ def hook_collector(dispatcher: Dispatcher) -> Callable[[], Iterable[Family]]:
             "interpose_hook_duration_seconds",
             "histogram",
             "Duration of calls of hook servers, failed ones included.",
-            [Buckets(BOUNDS, list(stats.buckets), stats.seconds, _labels(one, point)) for one, point, stats in seen],
+            [
+                Buckets(BOUNDS, list(stats.buckets), stats.seconds, _labels(plugin, point))
+                for plugin, point, stats in called
+            ],
         )
         # At zero from the start: a counter that appears with its first event hides that event.
         yield _counter(every, "changes", "Fields that hook servers changed.", lambda stats: stats.changes)
@@ -52,31 +55,31 @@ def _labels(plugin: RegisteredServer, point: HookPoint) -> dict[str, str]:
 
 
 def _counter(
-    seen: Sequence[tuple[RegisteredServer, HookPoint, PointStats]],
+    rows: Sequence[tuple[RegisteredServer, HookPoint, PointStats]],
     name: str,
     text: str,
     value: Callable[[PointStats], int],
 ) -> Family:
-    samples = [Sample(value(stats), _labels(plugin, point)) for plugin, point, stats in seen]
+    samples = [Sample(value(stats), _labels(plugin, point)) for plugin, point, stats in rows]
     return Family(f"interpose_hook_{name}_total", "counter", text, samples)
 
 
 def _dispatcher_families(dispatcher: Dispatcher) -> Iterable[Family]:
-    asking = dispatcher.asking
+    hook_calls = dispatcher.hook_calls
     yield Family(
         "interpose_hook_conflicts_total",
         "counter",
         "Fields that two hook servers changed in one call; the later one won.",
         [
             Sample(count, {"earlier": earlier, "later": later, "hook": hook})
-            for (earlier, later, hook), count in asking.conflicts.items()
+            for (earlier, later, hook), count in hook_calls.conflicts.items()
         ],
     )
     yield Family(
         "interpose_hook_refused_changes_total",
         "counter",
         "Changes that hook servers may not make, such as io.kubernetes.* labels.",
-        [Sample(count, {"plugin": name}) for name, count in asking.refused_changes.items()],
+        [Sample(count, {"plugin": name}) for name, count in hook_calls.refused_changes.items()],
     )
     yield Family(
         "interpose_hook_unknown_total",

@@ -1,7 +1,7 @@
-"""Reads the directory of registration files: what is there, whether it may be trusted, what each file says.
+"""Reads the directory of registration files: which files it has, whether they are trusted, what each one says.
 
-Everything here touches the file system and may take its time, so it runs in a thread. Nothing is kept: a scan gets the
-readings of the one before and returns new ones. No file can hang it, whatever stands there under the name.
+Everything here touches the file system and may take long, so it runs in a thread. Nothing is kept: a scan gets the
+readings of the previous one and returns new ones. No file can block it, of whatever kind it is.
 """
 
 import os
@@ -25,7 +25,7 @@ _SETTLED_NS = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationFile:
-    """One file as it was found: a hook server, or problems. Neither: it is being written."""
+    """A registration file as it was read: a hook server, or problems. Neither: it is being written."""
 
     server: HookServer | None = None
     problems: tuple[str, ...] = ()
@@ -40,14 +40,14 @@ MAX_FILES = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegistrationListing:
-    """The directory as it was found, files by name. They are None if it cannot be read or trusted: see `problem`."""
+    """The registration files by name; None if the directory cannot be read or trusted: see `problem`."""
 
     files: Mapping[str, RegistrationFile] | None = None
     problem: str = ""
 
 
 def list_registrations(directory: str, before: Mapping[str, RegistrationFile], trust: Trust) -> RegistrationListing:
-    """Look at every registration file. A directory that does not exist is an empty one."""
+    """Read every registration file. A directory that does not exist counts as empty."""
     try:
         dir_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -85,12 +85,12 @@ def read_registration(
     before: RegistrationFile | None = None,
     *,
     dir_fd: int | None = None,
-    ask_trust: bool = True,
+    check_trust: bool = True,
 ) -> RegistrationFile | None:
-    """Read one file, unless `before` is of the very same; None if there is none of that name.
+    """Read one file, unless `before` is the reading of the same version; None if there is no such file.
 
-    With `dir_fd`, the file is looked up in that directory. Without `ask_trust`, a file that is not trusted is read all
-    the same and its `doubts` are for the caller to judge.
+    With `dir_fd`, the file is looked up in that directory. Without `check_trust`, a file that is not trusted is read
+    nevertheless, and the caller decides about its `doubts`.
     """
     name = path.rpartition("/")[2] if dir_fd is not None else path
     where = f"file {path}"
@@ -101,7 +101,7 @@ def read_registration(
     except OSError:
         return None
     try:
-        # Asked before opening: to open a device can have effects.
+        # Checked before opening: opening a device can have effects.
         mode = os.stat(name, dir_fd=dir_fd).st_mode
         if not stat.S_ISREG(mode):
             kind = "a socket" if stat.S_ISSOCK(mode) else kind_of(mode)
@@ -113,7 +113,7 @@ def read_registration(
         return RegistrationFile(problems=(f"{where}: cannot be opened: {error.strerror}",))
     try:
         doubts = _doubts(fd, where, trust, is_link=is_link)
-        if doubts and ask_trust:
+        if doubts and check_trust:
             return RegistrationFile(problems=doubts, doubts=doubts)
         reading = _read(fd, path, before)
         return replace(reading, doubts=doubts) if doubts else reading
@@ -124,7 +124,7 @@ def read_registration(
 
 
 def _doubts(fd: int, where: str, trust: Trust, *, is_link: bool) -> tuple[str, ...]:
-    """About the file, and about the folder a link leads to: whoever may write there may put another in its place."""
+    """Why a file, or the folder of a link's target, is not trusted: a writer of the folder can replace the file."""
     found = []
     if doubts := trust.doubts(os.fstat(fd)):
         found.append(f"{where}: {doubts}")

@@ -1,9 +1,9 @@
-"""The hook servers in force: kept in step with the directory of registration files.
+"""The hook servers in force: kept up to date with the directory of registration files.
 
-A file that goes bad never takes its hook server out of force: the last good version stays until there is a better one
-or the file is gone. A directory that cannot be read or trusted changes nothing; one that is gone registers nothing.
+A file that becomes invalid does not unregister its hook server: the last good version stays until there is a valid one
+or the file is deleted. A directory that cannot be read or trusted changes nothing; a deleted one registers nothing.
 
-Invariant: `servers` is replaced whole, in one assignment on the loop. Whoever reads it has a consistent set.
+Invariant: `servers` is replaced as a whole, in one assignment on the loop, so readers have a consistent set.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from interpose.host.file_trust import Trust
 from interpose.metrics import Family, Sample
 from interpose.tasks import TaskBag
 
-# Distinct complaints about one file that are remembered; a file that goes wrong in more ways is reported again.
+# Distinct problems of one file that are remembered; a file with more of them is reported again.
 _MAX_REPORTED = 64
 
 _log = logging.getLogger(__name__)
 
 
 class Registrations:
-    """Reads at `load`, follows from `start` until `close`."""
+    """The hook servers in force. Reads the directory at `load`, watches it from `start` until `close`."""
 
     def __init__(
         self, directory: str, *, uids: Collection[int] | None = None, gids: Collection[int] | None = None
@@ -38,25 +38,25 @@ class Registrations:
         self.servers: tuple[HookServer, ...] = ()
         self.problems: Mapping[str, tuple[str, ...]] = {}  # by file name; the directory's own under its path
         self.warnings: Mapping[str, tuple[str, ...]] = {}  # by file name, of files in force
-        self.errors = 0  # complaints so far
+        self.errors = 0  # problems reported so far
         self._trust = Trust(
             uids={0, os.getuid()} if uids is None else uids, gids={0, os.getgid()} if gids is None else gids
         )
         self._readings: Mapping[str, RegistrationFile] = {}
         self._in_force: Mapping[str, HookServer] = {}
         self._reported: dict[str, set[str]] = {}
-        self._changed: Callable[[], None] = _nothing
+        self._on_change: Callable[[], None] = _no_op
         self._watch: DirWatch | None = None
         self._tasks = TaskBag()
-        self._scanning = False
-        self._again = False
+        self._is_scanning = False
+        self._rescan = False
 
     def memory(self) -> dict[str, str]:
-        """For a successor: what is in force although its file cannot be used now."""
+        """State for the next instance: registrations in force whose files cannot be used now."""
         return {name: render_registration(server) for name, server in self._in_force.items() if name in self.problems}
 
     def inherit(self, memory: object) -> None:
-        """From a predecessor, before `load`: last good versions of files that cannot be used now."""
+        """Take over the `memory` of the previous instance, before `load`."""
         if not isinstance(memory, dict):
             return
         found = {}
@@ -68,45 +68,45 @@ class Registrations:
         self._in_force = found
 
     def load(self) -> bool:
-        """Read everything here and now; whether `servers` changed. For the time before the loop has duties."""
+        """Read the directory, blocking the loop; whether `servers` changed. For the start of the program."""
         return self._apply(self._scan())
 
-    def start(self, changed: Callable[[], None]) -> None:
-        """Follow the directory; `changed` is called each time `servers` has become something different."""
-        self._changed = changed
-        self._watch = DirWatch(self.directory, self._look)
+    def start(self, on_change: Callable[[], None]) -> None:
+        """Watch the directory; `on_change` is called each time `servers` has changed."""
+        self._on_change = on_change
+        self._watch = DirWatch(self.directory, self._scan_soon)
 
     async def close(self) -> None:
-        """Stop following; what is in force stays."""
+        """Stop watching the directory; `servers` stays as it is."""
         if self._watch is not None:
             self._watch.close()
         await self._tasks.cancel()
 
-    def _look(self) -> None:
-        """One scan at a time; whatever happens meanwhile is worth one more."""
-        self._again = self._scanning
-        if not self._scanning:
-            self._scanning = True
-            self._tasks.spawn(self._follow(), name="registrations scan")
+    def _scan_soon(self) -> None:
+        """Start a scan; during a scan, request one more after it."""
+        self._rescan = self._is_scanning
+        if not self._is_scanning:
+            self._is_scanning = True
+            self._tasks.spawn(self._scan_until_quiet(), name="registrations scan")
 
-    async def _follow(self) -> None:
+    async def _scan_until_quiet(self) -> None:
         try:
             while True:
-                self._again = False
+                self._rescan = False
                 if self._apply(await asyncio.to_thread(self._scan)):
-                    self._changed()
-                if not self._again:
+                    self._on_change()
+                if not self._rescan:
                     return
         finally:
-            self._scanning = False
+            self._is_scanning = False
 
     def _scan(self) -> RegistrationListing:
         return list_registrations(self.directory, self._readings, self._trust)
 
     def _apply(self, found: RegistrationListing) -> bool:
-        """Put in force what was found; whether that makes a difference."""
+        """Put the registrations found in force; whether `servers` changed."""
         if found.files is None:
-            self._complain({**self.problems, self.directory: (found.problem,)}, self._readings)
+            self._log_problems({**self.problems, self.directory: (found.problem,)}, self._readings)
             return False
         before = self._in_force
         self._readings = found.files
@@ -120,15 +120,15 @@ class Registrations:
             name: reading.warnings for name, reading in found.files.items() if reading.server and reading.warnings
         }
         problems = {name: reading.problems for name, reading in found.files.items() if reading.problems}
-        self._complain(problems, found.files)
-        servers = tuple(sorted(self._in_force.values(), key=_order))
+        self._log_problems(problems, found.files)
+        servers = tuple(sorted(self._in_force.values(), key=_sort_key))
         if servers == self.servers:
             return False
         self.servers = servers
         return True
 
-    def _complain(self, problems: Mapping[str, tuple[str, ...]], files: Mapping[str, RegistrationFile]) -> None:
-        """Say what is wrong or strange, each thing once, and forget what was said about files that are fine or gone."""
+    def _log_problems(self, problems: Mapping[str, tuple[str, ...]], files: Mapping[str, RegistrationFile]) -> None:
+        """Log problems and warnings, each once, and forget those of files that are valid or deleted."""
         for name in self.problems.keys() - problems.keys():
             if name in files:
                 _log.info("Registration file is valid again", extra={"kv": {"file": name}})
@@ -136,7 +136,7 @@ class Registrations:
         for name in self._reported.keys() - files.keys() - problems.keys():
             del self._reported[name]
         for name, messages in problems.items():
-            for message in self._fresh(name, messages):
+            for message in self._take_unreported(name, messages):
                 self.errors += 1
                 _log.warning(
                     "Invalid hook server registration",
@@ -144,14 +144,14 @@ class Registrations:
                 )
         for name, reading in files.items():
             if reading.server is not None:
-                for message in self._fresh(name, reading.warnings):
+                for message in self._take_unreported(name, reading.warnings):
                     _log.warning(
                         "Hook server registration has warnings", extra={"kv": {"warning": message, "file": name}}
                     )
                 self._reported[name] = set(reading.warnings)
 
-    def _fresh(self, name: str, messages: tuple[str, ...]) -> list[str]:
-        """Those that were not reported yet; now they are."""
+    def _take_unreported(self, name: str, messages: tuple[str, ...]) -> list[str]:
+        """The messages that were not reported yet; from now on they count as reported."""
         reported = self._reported.setdefault(name, set())
         fresh = [message for message in messages if message not in reported]
         if len(reported) > _MAX_REPORTED:
@@ -160,11 +160,11 @@ class Registrations:
         return fresh
 
 
-def _nothing() -> None:
-    """Nobody is told before `start`."""
+def _no_op() -> None:
+    """Callback before `start`, does nothing."""
 
 
-def _order(server: HookServer) -> tuple[int, str]:
+def _sort_key(server: HookServer) -> tuple[int, str]:
     return server.priority, server.file
 
 
@@ -174,16 +174,16 @@ def _log_differences(before: Mapping[str, HookServer], after: Mapping[str, HookS
         if new is None:
             _log.info("Hook server is no longer registered", extra={"kv": {"file": name}})
         elif old is None:
-            settings = {field: shown for field, shown in _shown(new).items() if shown}
+            settings = {field: text for field, text in _log_fields(new).items() if text}
             _log.info("Hook server registered", extra={"kv": {"file": name, **settings}})
         elif old != new:
-            was = _shown(old)
-            changes = {field: f"{was[field]} -> {now}" for field, now in _shown(new).items() if now != was[field]}
+            was = _log_fields(old)
+            changes = {field: f"{was[field]} -> {now}" for field, now in _log_fields(new).items() if now != was[field]}
             _log.info("Hook server registration changed", extra={"kv": {"file": name, **changes}})
 
 
-def _shown(server: HookServer) -> dict[str, str]:
-    """What a registration says, in short."""
+def _log_fields(server: HookServer) -> dict[str, str]:
+    """The settings of a registration as short texts for the log."""
     return {
         "endpoint": server.endpoint,
         "policy": server.failure_policy.value,
@@ -195,7 +195,7 @@ def _shown(server: HookServer) -> dict[str, str]:
 
 
 def registration_collector(registrations: Registrations) -> Callable[[], Iterable[Family]]:
-    """Registration files."""
+    """Metrics of registration files and of the hook servers in force."""
 
     def collect() -> Iterable[Family]:
         yield Family(

@@ -1,7 +1,7 @@
-"""What a call is about, in the words of the hook protocol: the message a hook server is asked with.
+"""Requests of the hook protocol: the pod or container of a CRI call as the message for hook servers.
 
-Records give what the request does not carry (a StartContainer has only an id), the request gives what is newer than
-the record. Environment values that are not UTF-8 are left out: the protocol knows text only, and an untouched value
+Records have what the CRI request does not carry (a StartContainer has only an id), the request has what is newer than
+the record. Environment values that are not UTF-8 are left out: the protocol has text only, and an unchanged value
 keeps its bytes in the request.
 """
 
@@ -20,51 +20,51 @@ from interpose.hooks.api.messages import (
 )
 from interpose.hooks.api.registration import EVERY_POD, Selector
 
-_NOTHING_HELD: Mapping[str, int | str | None] = MappingProxyType({})
+_NONE_IN_FORCE: Mapping[str, int | str | None] = MappingProxyType({})
 
 
 class HookSubject:
-    """A pod, or a container of it. `asked` is the message for hook servers; everything else is for choosing them."""
+    """A pod, or a container of it. `message` is for hook servers; everything else is for selecting them."""
 
-    __slots__ = ("_annotations", "_labels", "asked", "container", "held", "runtime_handler")
+    __slots__ = ("_annotations", "_labels", "container", "in_force", "message", "runtime_handler")
 
-    def __init__(self, asked: Any, runtime_handler: str, container: str | None = None) -> None:
-        self.asked = asked
+    def __init__(self, message: Any, runtime_handler: str, container: str | None = None) -> None:
+        self.message = message
         self.runtime_handler = runtime_handler
         self.container = container  # its name; None for a pod
-        self.held: Mapping[str, int | str | None] = (
-            _NOTHING_HELD  # values in force by path that are not those in `asked`
+        self.in_force: Mapping[str, int | str | None] = (
+            _NONE_IN_FORCE  # values in force by path that differ from those in `message`
         )
         about_pod = container is None
-        self._labels = asked.labels if about_pod else asked.pod_labels
-        self._annotations = asked.annotations if about_pod else asked.pod_annotations
+        self._labels = message.labels if about_pod else message.pod_labels
+        self._annotations = message.annotations if about_pod else message.pod_annotations
 
-    def carries(self, key: str, value: str) -> bool:
+    def has_mark(self, key: str, value: str) -> bool:
         """Whether the pod has this label or annotation."""
         return bool(key) and value in (self._labels.get(key), self._annotations.get(key))
 
-    def selected_by(self, selector: Selector) -> bool:
-        """Whether a hook server with this selector is asked about it."""
+    def is_selected_by(self, selector: Selector) -> bool:
+        """Whether a hook server with this selector is called for the pod."""
         return selector is EVERY_POD or selector.matches(
-            self.asked.pod_meta.namespace, self._labels, self.runtime_handler
+            self.message.pod_meta.namespace, self._labels, self.runtime_handler
         )
 
     def copy(self) -> Any:
-        """A message of its own for whoever changes it."""
-        message = type(self.asked)()
-        message.CopyFrom(self.asked)
+        """A copy of the message that the caller may change."""
+        message = type(self.message)()
+        message.CopyFrom(self.message)
         return message
 
     @property
-    def names(self) -> dict[str, str]:
-        """For log lines."""
-        meta = self.asked.pod_meta
+    def log_fields(self) -> dict[str, str]:
+        """Pod and container as fields of log lines."""
+        meta = self.message.pod_meta
         pod = f"{meta.namespace}/{meta.name}"
         return {"pod": pod} if self.container is None else {"pod": pod, "container": self.container}
 
 
 def pod_to_run(request: Any) -> HookSubject:
-    """The pod of a RunPodSandbox. Values go from message to message, without records in between."""
+    """The pod of a RunPodSandbox, copied from message to message without a record."""
     config = request.config
     meta, linux = config.metadata, config.linux
     message = PodSandboxHookRequest(
@@ -81,8 +81,8 @@ def pod_to_run(request: Any) -> HookSubject:
     return HookSubject(message, request.runtime_handler)
 
 
-def known_pod(pod: Pod) -> HookSubject:
-    """A pod that exists."""
+def existing_pod(pod: Pod) -> HookSubject:
+    """A pod that the runtime already has."""
     message = _pod_message(pod)
     write_resources(pod.overhead, message.overhead)
     write_resources(pod.resources, message.resources)
@@ -90,10 +90,10 @@ def known_pod(pod: Pod) -> HookSubject:
 
 
 def container_to_create(request: Any, pod: Pod) -> HookSubject:
-    """The container of a CreateContainer, in a pod as the runtime knows it."""
+    """The container of a CreateContainer; `pod` is its record in the store."""
     config = request.config
     message = _container_message(pod)
-    # A caller may place one container elsewhere; the record only says where its pod is.
+    # A caller may put one container below another parent; the record only has the parent of the pod.
     message.pod_cgroup_parent = request.sandbox_config.linux.cgroup_parent or pod.cgroup_parent
     message.container_meta.name = config.metadata.name
     message.container_meta.attempt = config.metadata.attempt
@@ -105,8 +105,8 @@ def container_to_create(request: Any, pod: Pod) -> HookSubject:
     return HookSubject(message, pod.runtime_handler, config.metadata.name)
 
 
-def known_container(container: Container, pod: Pod) -> HookSubject:
-    """A container that exists."""
+def existing_container(container: Container, pod: Pod) -> HookSubject:
+    """A container that the runtime already has."""
     message = _container_message(pod)
     message.pod_cgroup_parent = container.cgroup_parent or pod.cgroup_parent
     message.container_meta.name = container.name
@@ -120,24 +120,24 @@ def known_container(container: Container, pod: Pod) -> HookSubject:
 
 
 def container_to_update(request: Any, container: Container, pod: Pod) -> HookSubject:
-    """A container as its caller wants it after an UpdateContainerResources: what was asked for, and the patch over it.
+    """A container as it is requested by an UpdateContainerResources: the original request, patched by this one.
 
-    Not what it has: a plugin that scales a value would scale its own result again with every update.
+    Not the values in force: a plugin that scales a value would scale its own result again with every update.
     """
-    subject = known_container(replace(container, resources=container.requested), pod)
+    subject = existing_container(replace(container, resources=container.requested), pod)
     patch = LinuxContainerResources.FromString(request.linux.SerializeToString())
-    resources = subject.asked.container_resources
+    resources = subject.message.container_resources
     for field, value in patch.ListFields():
         if field.name == "unified":
             resources.unified.update(patch.unified)
         elif field.name == "hugepage_limits":
-            merged = {one.page_size: one.limit for one in (*resources.hugepage_limits, *patch.hugepage_limits)}
+            merged = {limit.page_size: limit.limit for limit in (*resources.hugepage_limits, *patch.hugepage_limits)}
             _write_hugepages(merged.items(), resources)
         else:
             setattr(resources, field.name, value)
-    subject.asked.container_annotations.update(request.annotations)
+    subject.message.container_annotations.update(request.annotations)
     if container.diverges:
-        subject.held = {
+        subject.in_force = {
             f"container_resources.{name}": getattr(container.resources, name) or None
             for name in SCALARS
             if not getattr(patch, name) and getattr(container.resources, name) != getattr(container.requested, name)
@@ -145,8 +145,8 @@ def container_to_update(request: Any, container: Container, pod: Pod) -> HookSub
     return subject
 
 
-def pod_of_config(pod_id: str, config: Any, runtime_handler: str = "") -> Pod:
-    """A pod as the request describes it, for when the runtime has not confirmed it."""
+def pod_from_config(pod_id: str, config: Any, runtime_handler: str = "") -> Pod:
+    """A pod as a request describes it, if it is not in the store."""
     meta = config.metadata
     parent = config.linux.cgroup_parent
     return Pod(
@@ -164,7 +164,7 @@ def pod_of_config(pod_id: str, config: Any, runtime_handler: str = "") -> Pod:
 
 
 def text_envs(envs: Iterable[tuple[str, bytes]]) -> Mapping[str, str]:
-    """Environment variables whose values are text; of a key given twice the last one counts, as in a process."""
+    """Environment variables whose values are text; of a repeated key the last one counts, as in a process."""
     texts: dict[str, str] = {}
     for key, value in envs:
         try:
@@ -175,7 +175,7 @@ def text_envs(envs: Iterable[tuple[str, bytes]]) -> Mapping[str, str]:
 
 
 def write_resources(resources: LinuxResources, message: Any) -> None:
-    """Fill a message of resources that was empty."""
+    """Write resources into an empty message."""
     for name in SCALARS:
         if value := getattr(resources, name):
             setattr(message, name, value)
@@ -192,9 +192,9 @@ def _write_hugepages(limits: Iterable[tuple[str, int]], message: Any) -> None:
 
 
 def _copy(resources: Any, message: Any) -> None:
-    """CRI's resources have the numbers and types of the hook protocol's: their bytes are read as the other message.
+    """Copy CRI resources by their bytes: the hook protocol has the same field numbers and types.
 
-    What is newer than the protocol is not passed on.
+    Fields that the hook protocol does not have are dropped.
     """
     message.ParseFromString(resources.SerializeToString())
     message.DiscardUnknownFields()

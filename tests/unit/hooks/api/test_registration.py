@@ -12,7 +12,7 @@ from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
 from interpose.hooks.api.registration import (
     EVERY_POD,
     HookServer,
-    Parsed,
+    ParsedRegistration,
     Selector,
     parse_registration,
     render_registration,
@@ -23,7 +23,7 @@ SAMPLES = Path(__file__).parents[4] / "samples/hookserver.d"
 GOOD: dict[str, Any] = {"remote-endpoint": "/run/a.sock", "runtime-hooks": ["PreRunPodSandbox"]}
 
 
-def parse(document: object) -> Parsed:
+def parse(document: object) -> ParsedRegistration:
     """Parse a document, or the text of one."""
     return parse_registration(document if isinstance(document, str) else json.dumps(document), FILE)
 

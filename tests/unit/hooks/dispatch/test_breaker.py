@@ -29,14 +29,14 @@ class Bench:
             elif (ticket := self.breaker.enter(self.now)) is None:
                 self.refused += 1
             elif event == "F":
-                self.breaker.failed(ticket, self.now)
+                self.breaker.record_failure(ticket, self.now)
             elif event == "S":
-                self.breaker.succeeded(ticket)
+                self.breaker.record_success(ticket)
             elif event == "A":
-                self.breaker.abandoned(ticket)
+                self.breaker.record_abandoned(ticket)
             elif event == "G":
-                self.breaker.succeeded(ticket)
-                self.breaker.disown(self.now)
+                self.breaker.record_success(ticket)
+                self.breaker.retract_success(self.now)
         return self.breaker.state
 
 
@@ -88,7 +88,7 @@ def test_half_open_lets_one_through_at_a_time() -> None:
     trial = bench.ticket()
     assert bench.play("") is BreakerState.HALF_OPEN
     assert bench.breaker.enter(bench.now) is None
-    bench.breaker.succeeded(trial)
+    bench.breaker.record_success(trial)
     bench.ticket()
     bench.ticket()
 
@@ -116,24 +116,24 @@ def test_calls_that_fail_together_open_it_once() -> None:
     bench = Bench()
     tickets = [bench.ticket() for _ in range(6)]
     for ticket in tickets:
-        bench.breaker.failed(ticket, bench.now)
+        bench.breaker.record_failure(ticket, bench.now)
     assert (bench.breaker.openings, bench.breaker.retry_in(bench.now)) == (1, 1.0)
 
 
-@pytest.mark.parametrize("outcome", ["failed", "succeeded", "abandoned"])
+@pytest.mark.parametrize("outcome", ["record_failure", "record_success", "record_abandoned"])
 def test_a_late_outcome_is_not_that_of_the_trial(outcome: str) -> None:
     """A call from before it opened ends during the trial: the trial alone decides."""
     bench = Bench()
     late = bench.ticket()
     bench.play("FFF 1")
     trial = bench.ticket()
-    if outcome == "failed":
-        bench.breaker.failed(late, bench.now)
+    if outcome == "record_failure":
+        bench.breaker.record_failure(late, bench.now)
     else:
         getattr(bench.breaker, outcome)(late)
     assert bench.play("") is BreakerState.HALF_OPEN
     assert bench.breaker.enter(bench.now) is None
-    bench.breaker.failed(trial, bench.now)
+    bench.breaker.record_failure(trial, bench.now)
     assert bench.play("") is BreakerState.OPEN
 
 
@@ -144,11 +144,11 @@ def test_a_trial_of_the_old_socket_says_nothing_about_the_new_one() -> None:
     old = bench.ticket()
     bench.breaker.reset()
     both = bench.ticket(), bench.ticket()
-    bench.breaker.failed(old, bench.now)
+    bench.breaker.record_failure(old, bench.now)
     assert bench.play("") is BreakerState.CLOSED
-    bench.breaker.failed(both[0], bench.now)
+    bench.breaker.record_failure(both[0], bench.now)
     assert bench.play("") is BreakerState.OPEN
-    bench.breaker.failed(both[1], bench.now)
+    bench.breaker.record_failure(both[1], bench.now)
     assert bench.breaker.openings == 2
 
 
@@ -157,8 +157,8 @@ def test_an_unreadable_late_answer_is_one_failure() -> None:
     bench = Bench()
     late = bench.ticket()
     bench.play("FFF 1S")
-    bench.breaker.succeeded(late)
-    bench.breaker.disown(bench.now)
+    bench.breaker.record_success(late)
+    bench.breaker.retract_success(bench.now)
     assert bench.play("") is BreakerState.CLOSED
     assert bench.play("FF") is BreakerState.OPEN
 
@@ -167,5 +167,5 @@ def test_disown_while_open_is_nothing() -> None:
     """It is open already."""
     bench = Bench()
     bench.play("FFF")
-    bench.breaker.disown(bench.now + 0.5)
+    bench.breaker.retract_success(bench.now + 0.5)
     assert (bench.breaker.openings, bench.breaker.retry_in(bench.now)) == (1, 1.0)

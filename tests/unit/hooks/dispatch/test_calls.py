@@ -58,7 +58,7 @@ async def test_changes_and_refused_changes_are_counted() -> None:
     bench.plugin(registration("a"), answer)
     await bench.call(CREATE)
     assert bench.plugins.all[0].stats.points[POINT].changes == 2
-    assert bench.dispatcher.asking.refused_changes == {"a": 1}
+    assert bench.dispatcher.hook_calls.refused_changes == {"a": 1}
 
 
 async def test_results_are_counted_by_reason() -> None:

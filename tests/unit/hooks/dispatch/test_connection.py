@@ -18,7 +18,7 @@ class Bench:
         self.now = 100.0
         self.breaker = Breaker()
         self.lookout = DialPolicy(str(path), lambda: self.now)
-        self.condition = ConnectionState("batch", breaker=self.breaker, lookout=self.lookout, now=lambda: self.now)
+        self.condition = ConnectionState("batch", breaker=self.breaker, dial_policy=self.lookout, now=lambda: self.now)
 
     def make(self) -> None:
         """A new socket file."""
@@ -36,7 +36,7 @@ class Bench:
         for _ in range(3):
             ticket = self.breaker.enter(self.now)
             assert ticket is not None
-            self.breaker.failed(ticket, self.now)
+            self.breaker.record_failure(ticket, self.now)
 
 
 @pytest.fixture
@@ -69,15 +69,15 @@ def test_last_error_and_its_age(bench: Bench) -> None:
     condition = bench.condition
     assert (condition.last_error, condition.last_error_age) == ("", None)
     condition.unreachable("/s", "Connection refused")
-    assert (condition.trouble, condition.last_error) == ("Connection refused", "Connection refused")
+    assert (condition.problem, condition.last_error) == ("Connection refused", "Connection refused")
     bench.connect()
     condition.note_error("ABORTED: no")
     bench.now += 1
     assert (condition.last_error, condition.last_error_age) == ("ABORTED: no", 1)
     condition.lost("/s", "too many frames")
-    assert condition.last_error == condition.trouble == "it broke the protocol: too many frames"
+    assert condition.last_error == condition.problem == "it broke the protocol: too many frames"
     condition.lost("/s", None)
-    assert condition.trouble == "it closed the connection"
+    assert condition.problem == "it closed the connection"
 
 
 @pytest.mark.parametrize(

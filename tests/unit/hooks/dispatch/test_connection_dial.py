@@ -63,7 +63,7 @@ async def test_a_new_file_is_dialled_at_once(bench: Bench) -> None:
     assert bench.lookout.find() == str(bench.path)
     assert not await bench.may_dial()
     bench.make()
-    assert bench.lookout.replaced
+    assert bench.lookout.is_replaced
     assert await bench.may_dial()
 
 
@@ -72,7 +72,7 @@ async def test_a_file_that_goes_is_noticed(bench: Bench) -> None:
     bench.make()
     bench.lookout.find()
     bench.path.unlink()
-    assert not bench.lookout.replaced
+    assert not bench.lookout.is_replaced
     assert await bench.may_dial()
     with pytest.raises(FileNotFoundError):
         bench.lookout.find()
@@ -116,4 +116,4 @@ async def test_connecting_does_not_make_it_another_file(bench: Bench) -> None:
     bench.lookout.find()
     with socket.socket(socket.AF_UNIX) as sock, pytest.raises(ConnectionRefusedError):
         sock.connect(str(bench.path))
-    assert bench.lookout.look() == bench.lookout.dialled
+    assert bench.lookout.current_socket() == bench.lookout.dialled

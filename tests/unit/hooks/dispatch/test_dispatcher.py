@@ -139,7 +139,7 @@ async def test_each_plugin_sees_the_result_of_the_one_before(bench: Bench) -> No
     await bench.call(CREATE)
     assert second.asked[0][1].container_resources.cpu_shares == 2
     assert cri.CreateContainerRequest.FromString(bench.forwarded[0]).config.linux.resources.cpu_shares == 4
-    assert bench.dispatcher.asking.conflicts == {("a", "b", "PreCreateContainer"): 1}
+    assert bench.dispatcher.hook_calls.conflicts == {("a", "b", "PreCreateContainer"): 1}
 
 
 async def test_plugins_that_agree_are_no_conflict(bench: Bench) -> None:
@@ -147,7 +147,7 @@ async def test_plugins_that_agree_are_no_conflict(bench: Bench) -> None:
     bench.plugin(registration("a"), shares(2))
     bench.plugin(registration("b"), shares(2))
     await bench.call(CREATE)
-    assert not bench.dispatcher.asking.conflicts
+    assert not bench.dispatcher.hook_calls.conflicts
 
 
 async def test_selector_chooses_pods(bench: Bench) -> None:
@@ -307,7 +307,7 @@ async def test_plugin_cannot_take_a_pod_away_from_the_others(bench: Bench, where
     sent = cri.RunPodSandboxRequest.FromString(bench.forwarded[0])
     assert getattr(sent.config, where)["other"] == "1"
     assert not set(mark) & set(getattr(sent.config, where))
-    assert bench.dispatcher.asking.refused_changes == {"a": 1}
+    assert bench.dispatcher.hook_calls.refused_changes == {"a": 1}
 
 
 async def test_skip_mark_can_be_another() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interpose._pb import hook_pb2 as hook
-from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, FieldKind, fields_of, split
+from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, FieldKind, fields_of, split_path
 
 PAGE = Path(__file__).parents[4] / "docs" / "hooks" / "answers.md"
 FIELDS = {**POD_FIELDS, **CONTAINER_FIELDS}
@@ -40,7 +40,7 @@ def test_request_has_every_field_of_its_answer(request_class: Any) -> None:
 def test_rows_with_keys_are_read_as_such() -> None:
     """Only fields of resources can be cleared by being left out, and those with keys only key by key."""
     for field in FIELDS.values():
-        assert (field.absence is Absence.KEYED) == (field.kind.keyed and bool(field.owner))
+        assert (field.absence is Absence.KEYED) == (field.kind.is_keyed and bool(field.owner))
         assert (field.absence is Absence.NOTHING) == (not field.owner)
 
 
@@ -63,21 +63,21 @@ def test_every_row_is_documented() -> None:
 )
 def test_split(path: str, parts: tuple[str, str | None]) -> None:
     """The key is everything between the first and the final bracket."""
-    assert split(path) == parts
+    assert split_path(path) == parts
 
 
 @pytest.mark.parametrize("path", ["labels[", "labels[a", "labels[a]b"])
 def test_split_of_an_open_bracket(path: str) -> None:
     """A path that does not end where its key ends names nothing."""
     with pytest.raises(ValueError, match="not closed"):
-        split(path)
+        split_path(path)
 
 
 def test_path_of_is_the_reverse_of_split() -> None:
     """Whatever is in a key."""
     for key in ("a", "", "]", "[x]", "a.b[0]/c"):
-        assert split(FIELDS["labels"].path_of(key)) == ("labels", key)
-    assert split(FIELDS["resources.cpu_quota"].path_of(None)) == ("resources.cpu_quota", None)
+        assert split_path(FIELDS["labels"].path_of(key)) == ("labels", key)
+    assert split_path(FIELDS["resources.cpu_quota"].path_of(None)) == ("resources.cpu_quota", None)
 
 
 @pytest.mark.parametrize(

@@ -26,10 +26,10 @@ def test_plugins_are_found_by_hook_point_in_the_order_of_registrations() -> None
     """Each only where it registered."""
     plugins = RegisteredServers(lambda _: FakeCaller())
     plugins.update((server("a", CREATE, RUN), server("b", CREATE)))
-    assert [one.name for one in plugins.at(CREATE)] == ["a", "b"]
-    assert [one.name for one in plugins.at(RUN)] == ["a"]
-    assert plugins.at(HookPoint.POST_STOP_CONTAINER) == ()
-    assert plugins.at(None) == ()
+    assert [one.name for one in plugins.registered_for(CREATE)] == ["a", "b"]
+    assert [one.name for one in plugins.registered_for(RUN)] == ["a"]
+    assert plugins.registered_for(HookPoint.POST_STOP_CONTAINER) == ()
+    assert plugins.registered_for(None) == ()
 
 
 def test_edited_registration_keeps_connection_and_counters() -> None:
@@ -68,7 +68,7 @@ def test_counters_add_up() -> None:
     assert HookServerStats().mean_seconds is None
     stats = HookServerStats()
     stats.points[CREATE].add(OK, 0.1)
-    stats.failed(RUN, "timeout", "no answer within 2 s", 0.3, now=5.0)
+    stats.record_failure(RUN, "timeout", "no answer within 2 s", 0.3, now=5.0)
     assert (stats.calls, stats.failures) == (2, 1)
     assert stats.mean_seconds == 0.2
     assert (stats.last_error, stats.last_error_at) == ("PreRunPodSandbox: no answer within 2 s", 5.0)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interpose._pb import hook_pb2 as hook
-from interpose.hooks.dispatch.merge import FieldChange, HookAnswerError, MergeResult, advance, merge
+from interpose.hooks.dispatch.merge import FieldChange, HookAnswerError, MergeResult, apply_changes, merge
 
 BURSTABLE: dict[str, Any] = {
     "cpu_period": 100_000,
@@ -356,14 +356,14 @@ def test_a_long_value_is_cut_in_an_error() -> None:
     assert len(str(caught.value)) < 250
 
 
-# ---- advance ---------------------------------------------------------------------------------------------------------
+# ---- apply_changes ---------------------------------------------------------------------------------------------------
 
 
 def test_advance_shows_the_next_plugin_the_result() -> None:
     """Every kind of change, and nothing else."""
     pages = [hook.HugepageLimit(page_size=size, limit=1) for size in ("2MB", "1GB")]
     sent = container(**BURSTABLE, unified={"a": "1"}, hugepage_limits=pages)
-    advance(
+    apply_changes(
         sent,
         [
             FieldChange("container_annotations[new]", None, "1"),
@@ -395,7 +395,7 @@ def test_advance_shows_the_next_plugin_the_result() -> None:
 def test_advance_makes_no_empty_resources() -> None:
     """Clearing where there are none leaves none."""
     sent = hook.PodSandboxHookRequest()
-    advance(sent, [FieldChange("resources.cpu_quota", 1, None), FieldChange("resources.unified[a]", "1", None)])
+    apply_changes(sent, [FieldChange("resources.cpu_quota", 1, None), FieldChange("resources.unified[a]", "1", None)])
     assert not sent.HasField("resources")
 
 
@@ -438,17 +438,17 @@ HELD: dict[str, int | str | None] = {"container_resources.cpu_shares": 2, "conta
 )
 def test_what_is_said_outright_of_a_value_in_force_counts(answer: Any, expected: list[FieldChange]) -> None:
     """To have it as it was asked for, or not at all; an echo repeats everything and says nothing of it."""
-    assert list(merge(container(**BURSTABLE), answer, held=HELD).changes) == expected
+    assert list(merge(container(**BURSTABLE), answer, in_force=HELD).changes) == expected
 
 
 def test_a_value_in_force_does_not_excuse_nonsense() -> None:
     """Set to something new and cleared in one answer."""
     with pytest.raises(HookAnswerError, match="cleared in one answer"):
-        merge(container(**BURSTABLE), partial(("container_resources.cpu_shares",), cpu_shares=9), held=HELD)
+        merge(container(**BURSTABLE), partial(("container_resources.cpu_shares",), cpu_shares=9), in_force=HELD)
 
 
 def test_an_echo_next_to_values_in_force_still_clears_by_leaving_out() -> None:
     """A koordlet clears a CPU set that way."""
     sent = container(**BURSTABLE, cpuset_cpus="0-3")
     held: dict[str, int | str | None] = {"container_resources.cpuset_cpus": "0-1"}
-    assert changed(merge(sent, echo(sent, cpuset_cpus=None), held=held)) == {"cpuset_cpus": None}
+    assert changed(merge(sent, echo(sent, cpuset_cpus=None), in_force=held)) == {"cpuset_cpus": None}

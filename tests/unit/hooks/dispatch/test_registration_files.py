@@ -180,7 +180,7 @@ def test_a_check_reads_files_that_are_not_trusted(hooks: Path) -> None:
     path = hooks / "a.json"
     path.write_text(GOOD)
     path.chmod(0o666)
-    reading = read_registration(str(path), TRUST, ask_trust=False)
+    reading = read_registration(str(path), TRUST, check_trust=False)
     assert reading is not None
     assert reading.server is not None
     assert len(reading.doubts) == 1

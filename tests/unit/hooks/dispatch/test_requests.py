@@ -41,7 +41,7 @@ def test_pod_to_run_tells_all_of_the_request() -> None:
     config = pods.pod_config("web", "shop", uid="u1", attempt=4, labels={"app": "web"}, annotations={"note": "1"})
     config.linux.resources.CopyFrom(cri.LinuxContainerResources(cpu_shares=2048, unified={"cpu.idle": "1"}))
     config.linux.overhead.CopyFrom(cri.LinuxContainerResources(memory_limit_in_bytes=1 << 20))
-    asked = requests.pod_to_run(pods.run_request(config, "kata")).asked
+    asked = requests.pod_to_run(pods.run_request(config, "kata")).message
     assert asked.pod_meta == hook.PodSandboxMetadata(name="web", uid="u1", namespace="shop", attempt=4)
     assert asked.runtime_handler == "kata"
     assert dict(asked.labels) == dict(config.labels)
@@ -60,7 +60,7 @@ def test_pod_without_linux_part_is_no_trouble() -> None:
 
 def test_known_pod_tells_all_of_the_record() -> None:
     """After a stop there is only the record."""
-    asked = requests.known_pod(POD).asked
+    asked = requests.existing_pod(POD).message
     assert asked == hook.PodSandboxHookRequest(
         pod_meta=hook.PodSandboxMetadata(name="web", uid="u1", namespace="shop", attempt=2),
         runtime_handler="kata",
@@ -76,7 +76,7 @@ def test_container_to_create_takes_the_pod_from_its_record_and_the_rest_from_the
     """Labels that a plugin added to the pod are in the record only."""
     config = pods.pod_config("web", "shop", uid="u1")
     container = pods.container_config(config, envs={"A": "1", "RAW": b"\xff"}, attempt=3)
-    asked = requests.container_to_create(pods.create_request("p1", config, container), POD).asked
+    asked = requests.container_to_create(pods.create_request("p1", config, container), POD).message
     assert dict(asked.pod_labels) == {"app": "web"}
     assert asked.container_meta == hook.ContainerMetadata(name="app", attempt=3)
     assert dict(asked.container_annotations) == dict(container.annotations)
@@ -88,7 +88,7 @@ def test_container_to_create_takes_the_pod_from_its_record_and_the_rest_from_the
 
 def test_container_without_resources_is_told_as_having_none() -> None:
     """The message is there and empty, as plugins expect that read into it without asking."""
-    asked = requests.container_to_create(cri.CreateContainerRequest(), POD).asked
+    asked = requests.container_to_create(cri.CreateContainerRequest(), POD).message
     assert asked.HasField("container_resources")
     assert asked.container_resources == hook.LinuxContainerResources()
     assert asked.pod_cgroup_parent == "/kubepods/podu1"
@@ -96,7 +96,7 @@ def test_container_without_resources_is_told_as_having_none() -> None:
 
 def test_known_container_tells_all_of_the_record() -> None:
     """Of an environment variable given twice the last counts; one that is not text is left out."""
-    asked = requests.known_container(CONTAINER, POD).asked
+    asked = requests.existing_container(CONTAINER, POD).message
     assert asked.container_meta == hook.ContainerMetadata(name="app", attempt=3, id="c1")
     assert dict(asked.container_envs) == {"PATH": "/sbin"}
     assert asked.container_resources == hook.LinuxContainerResources(
@@ -110,7 +110,7 @@ def test_known_container_tells_all_of_the_record() -> None:
 
 def test_container_placed_elsewhere_tells_its_own_cgroup_parent() -> None:
     """A plugin may have moved one container out of its pod's group."""
-    asked = requests.known_container(replace(CONTAINER, cgroup_parent="/batch"), POD).asked
+    asked = requests.existing_container(replace(CONTAINER, cgroup_parent="/batch"), POD).message
     assert asked.pod_cgroup_parent == "/batch"
 
 
@@ -121,8 +121,8 @@ def test_update_is_laid_over_what_was_asked_for() -> None:
     request = cri.UpdateContainerResourcesRequest(container_id="c1", linux=patch, annotations={"x": "y"})
     scaled = replace(CONTAINER, requested=CONTAINER.resources, resources=LinuxResources(cpu_quota=7, cpuset_cpus="1"))
     subject = requests.container_to_update(request, scaled, POD)
-    asked = subject.asked
-    assert subject.held == {"container_resources.cpu_quota": 7, "container_resources.cpuset_cpus": "1"}
+    asked = subject.message
+    assert subject.in_force == {"container_resources.cpu_quota": 7, "container_resources.cpuset_cpus": "1"}
     assert asked.container_resources.cpuset_cpus == ""
     assert asked.container_resources.cpu_shares == 100
     assert asked.container_resources.cpu_quota == -1
@@ -135,28 +135,28 @@ def test_fields_newer_than_the_protocol_are_not_passed_on() -> None:
     """They stay in the request; a plugin that echoes must not see what it cannot know."""
     config = pods.pod_config("web")
     config.linux.resources.ParseFromString(b"\x18\x02" + b"\xba\x3e\x05later")
-    asked = requests.pod_to_run(pods.run_request(config)).asked
+    asked = requests.pod_to_run(pods.run_request(config)).message
     assert asked.resources.SerializeToString() == b"\x18\x02"
 
 
 def test_skip_mark_is_a_label_or_an_annotation() -> None:
     """Either may carry it, with exactly the value."""
     for pod in (replace(POD, labels={"skip": "true"}), replace(POD, annotations={"skip": "true"})):
-        subject = requests.known_pod(pod)
-        assert subject.carries("skip", "true")
-        assert not subject.carries("skip", "yes")
-        assert not subject.carries("", "true")
+        subject = requests.existing_pod(pod)
+        assert subject.has_mark("skip", "true")
+        assert not subject.has_mark("skip", "yes")
+        assert not subject.has_mark("", "true")
 
 
 def test_copy_is_a_message_of_its_own() -> None:
     """What plugins change in one does not show in the other."""
-    subject = requests.known_pod(POD)
+    subject = requests.existing_pod(POD)
     subject.copy().labels["new"] = "1"
-    assert "new" not in subject.asked.labels
+    assert "new" not in subject.message.labels
 
 
 def test_a_container_that_has_what_was_asked_for_holds_nothing_else() -> None:
     """Then what is sent is what is in force."""
     same = replace(CONTAINER, requested=CONTAINER.resources)
     subject = requests.container_to_update(cri.UpdateContainerResourcesRequest(container_id="c1"), same, POD)
-    assert subject.held == {}
+    assert subject.in_force == {}

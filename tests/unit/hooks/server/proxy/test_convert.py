@@ -10,7 +10,7 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Value
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.core.model.resources import LinuxResources
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.hooks.dispatch.merge import advance, merge
+from interpose.hooks.dispatch.merge import apply_changes, merge
 from interpose.hooks.server.context import Wish
 from interpose.hooks.server.evaluate import PluginFailure, PluginResults
 from interpose.hooks.server.proxy.convert import answer, carries, container_of, echo, pod_of, read_request
@@ -70,7 +70,7 @@ def as_relay(request: Any, response: Any, held: Mapping[str, Any] | None = None)
     """The request as our relay would change it."""
     changed = type(request)()
     changed.CopyFrom(request)
-    advance(changed, merge(request, response, held=held or {}).changes)
+    apply_changes(changed, merge(request, response, in_force=held or {}).changes)
     return changed
 
 
@@ -298,7 +298,7 @@ def test_update_says_outright_what_was_asked_for_anyway() -> None:
     request = container("c", **USUAL)
     made = answer(UPDATE, request, verdict({Parameter.CPU_QUOTA: 50_000}))
     assert not made.changed
-    merged = merge(request, made.message, held={"container_resources.cpu_quota": 41_667})
+    merged = merge(request, made.message, in_force={"container_resources.cpu_quota": 41_667})
     assert [(one.path, one.after) for one in merged.changes] == [("container_resources.cpu_quota", 50_000)]
     for reader in (as_relay, as_older_relay):
         assert reader(request, made.message) == request
@@ -310,7 +310,7 @@ def test_update_clears_outright_what_was_not_sent() -> None:
     """The container may have it all the same."""
     request = container("c", cpu_period=100_000, cpu_shares=2)
     made = answer(UPDATE, request, verdict({Parameter.CPUSET_CPUS: CLEAR}))
-    merged = merge(request, made.message, held={"container_resources.cpuset_cpus": "0-1"})
+    merged = merge(request, made.message, in_force={"container_resources.cpuset_cpus": "0-1"})
     assert [(one.path, one.after) for one in merged.changes] == [("container_resources.cpuset_cpus", None)]
 
 
