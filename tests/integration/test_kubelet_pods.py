@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shutil
 import ssl
 import subprocess
@@ -90,7 +91,7 @@ async def test_read_only_port() -> None:
     """One request, nothing secret in it."""
     async with kubelet() as fake:
         source = KubeletPods(f"http://127.0.0.1:{fake.port}/pods")
-        assert await source.refresh(), source.trouble
+        assert await source.refresh(), source.problem
         assert set(source.pods) == {"u1"}
         assert fake.requests[0].startswith(b"GET /pods HTTP/1.1\r\n")
         assert b"Authorization" not in fake.requests[0]
@@ -104,10 +105,10 @@ async def test_unix_socket(scratch: Path) -> None:
     )
     async with await asyncio.start_unix_server(fake.serve, str(scratch / "k.sock")):
         source = KubeletPods(f"unix://{scratch}/k.sock")
-        assert await source.refresh(), source.trouble
+        assert await source.refresh(), source.problem
         assert source.refreshes == 1
     assert not await source.refresh()
-    assert source.trouble
+    assert source.problem
 
 
 async def test_encrypted_with_a_token_that_is_replaced(certificate: Path, scratch: Path) -> None:
@@ -119,7 +120,7 @@ async def test_encrypted_with_a_token_that_is_replaced(certificate: Path, scratc
         )
         for word in ("first", "second"):
             token.write_text(f"{word}\n")
-            assert await source.refresh(), source.trouble
+            assert await source.refresh(), source.problem
         assert [b"Authorization: Bearer first\r\n" in one for one in fake.requests] == [True, False]
         assert b"Authorization: Bearer second\r\n" in fake.requests[1]
 
@@ -131,51 +132,71 @@ async def test_kubelet_that_proves_nothing_gets_no_token(certificate: Path, scra
         url = f"https://127.0.0.1:{fake.port}/pods"
         strict = KubeletPods(url, token_file=f"{scratch}/token", timeout=20)
         assert not await strict.refresh()
-        assert "CERTIFICATE_VERIFY_FAILED" in strict.trouble
+        assert "the certificate of the server cannot be trusted: self-signed certificate" in strict.problem
         assert not fake.requests
         assert await KubeletPods(url, token_file=f"{scratch}/token", insecure=True, timeout=20).refresh()
         assert b"secret" in fake.requests[0]
 
 
 @pytest.mark.parametrize(
-    ("answer", "trouble"),
+    ("answer", "problem"),
     [
         (
             b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n",
             "the kubelet answers 401 Unauthorized; is the token right?",
         ),
         (b"HTTP/1.1 500 Oh\r\n\r\n", "the kubelet answers 500 Oh"),
-        (b"SSH-2.0-OpenSSH\r\n", "SSH-2.0-OpenSSH"),
-        (b"", "Remote end closed connection"),
-        (b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"items":', "the list of pods is not JSON"),
+        (b"HTTP/1.1 302 Found\r\nLocation: https://elsewhere/\r\n\r\n", "the kubelet answers 302 Found"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "{url}: the answer is not HTTP as it should be"),
+        (b"", "{url}: the connection was closed instead of an answer"),
+        (
+            b'HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{"items":',
+            "{url}: the connection was closed in the middle of an answer",
+        ),
+        (b"HTTP/1.1 200 OK\r\n\r\n{", "the list of pods is not JSON"),
         (b"HTTP/1.1 200 OK\r\n\r\n" + b" " * 5000, "the list is larger than 4096 bytes"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "IncompleteRead"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "{url}: the "),
     ],
-    ids=["unauthorized", "error", "not http", "nothing", "cut off", "too large", "bad chunk"],
+    ids=["unauthorized", "error", "redirect", "not http", "nothing", "cut off", "no json", "too large", "bad chunk"],
 )
-async def test_answers_that_cannot_be_used(answer: bytes, trouble: str) -> None:
+async def test_answers_that_cannot_be_used(answer: bytes, problem: str) -> None:
     """Each is a value; the list of before stays."""
     async with kubelet() as fake:
         source = KubeletPods(f"http://127.0.0.1:{fake.port}/pods", limit=4096)
-        assert await source.refresh(), source.trouble
+        assert await source.refresh(), source.problem
         fake.answer = answer
         assert not await source.refresh()
-        assert source.trouble.startswith(trouble)
+        assert source.problem.startswith(problem.format(url=f"http://127.0.0.1:{fake.port}"))
         assert set(source.pods) == {"u1"}
 
 
 async def test_kubelet_that_hangs_is_left(caplog: pytest.LogCaptureFixture) -> None:
-    """The loop goes on, the connection ends, and the next request is made as soon as the thread is free."""
+    """The connection ends with the time-out, and the next request is made."""
     async with kubelet() as fake:
         source = KubeletPods(f"http://127.0.0.1:{fake.port}/pods", timeout=0.2)
         fake.stalled = asyncio.Event()
         assert not await source.refresh()
-        assert source.trouble == "no answer within 0.2 s"
+        assert source.problem == "no answer within 0.2 s"
         await eventually(lambda: fake.left == 1, "the connection to end")
         fake.stalled = None
-        await eventually(lambda: source._under_way is None or source._under_way.done(), "the thread to leave")
         source._timeout = WAIT_LIMIT
-        assert await source.refresh(), source.trouble
+        assert await source.refresh(), source.problem
+
+
+async def test_file_that_hangs_is_left(scratch: Path) -> None:
+    """No second thread waits for it: until the first one is free, each refresh fails at once."""
+    pipe = scratch / "pods.json"
+    os.mkfifo(pipe)
+    source = KubeletPods(f"file://{pipe}", timeout=0.2)
+    for problem in ("no answer within 0.2 s", "the request before has not ended yet"):
+        assert not await source.refresh()
+        assert source.problem == problem
+    await asyncio.to_thread(pipe.write_text, '{"items": []}')
+    await eventually(lambda: source._thread is None or source._thread.done(), "the thread to end")
+    pipe.unlink()
+    pipe.write_text('{"items": []}')
+    source._timeout = WAIT_LIMIT
+    assert await source.refresh(), source.problem
 
 
 async def test_refresh_that_is_cancelled_ends_its_request() -> None:
@@ -186,7 +207,7 @@ async def test_refresh_that_is_cancelled_ends_its_request() -> None:
         task = asyncio.create_task(source.refresh())
         await asyncio.wait_for(fake.stalled.wait(), WAIT_LIMIT)
         assert not await source.refresh()
-        assert source.trouble == "the request before has not ended yet"
+        assert source.problem == "the request before has not ended yet"
         task.cancel()
         await eventually(lambda: fake.left == 1, "the connection to end")
         assert source.refreshes == 0

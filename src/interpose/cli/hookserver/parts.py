@@ -127,7 +127,7 @@ class HookServerParts:
             updates=self.updates,
             runner=self.runner,
             gather=self.gatherer.gather,
-            facts=self.facts.ask,
+            facts=self.facts.poll,
             managed=managed,
             policy=self.policy.ask,
         )

@@ -49,10 +49,13 @@ class _StaleError(Exception):
 
 
 class HttpResponse:
-    """Status and headers (names in lower case) of a response, and its body as it arrives."""
+    """Status, reason phrase and headers (names in lower case) of a response, and its body as it arrives."""
 
-    def __init__(self, status: int, headers: Mapping[str, str], connection: "_Connection", limit: int) -> None:
+    def __init__(
+        self, status: int, reason: str, headers: Mapping[str, str], connection: "_Connection", limit: int
+    ) -> None:
         self.status = status
+        self.reason = reason
         self.headers = headers
         self._connection = connection
         self._limit = limit
@@ -146,7 +149,8 @@ class HttpClient:
             # The server it leads to would get our token.
             location = headers.get("location", "nowhere")[:200]
             raise UnreachableError(f"{self._where}: redirects are not followed, this one leads to {location!r}")
-        return HttpResponse(head.status_code, headers, connection, self._limits.body)
+        reason = head.reason.decode("latin-1")
+        return HttpResponse(head.status_code, reason, headers, connection, self._limits.body)
 
     async def _take_idle(self, context: ssl.SSLContext | None) -> "_Connection | None":
         """An idle connection that is alive as far as we know; those of another identity are dropped."""

@@ -60,6 +60,21 @@ async def dial(
         raise UnreachableError(f"{server}: {describe(error)}") from None
 
 
+async def dial_unix(path: str, *, timeout: float) -> tuple[CountingReader, asyncio.StreamWriter]:
+    """Streams to a unix socket, within `timeout` seconds; else UnreachableError."""
+    loop = asyncio.get_running_loop()
+    reader = CountingReader()
+    protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+    try:
+        async with asyncio.timeout(timeout):
+            transport, _ = await loop.create_unix_connection(lambda: protocol, path)
+    except TimeoutError:
+        raise UnreachableError(f"unix://{path}: no connection within {timeout:g} s") from None
+    except OSError as error:
+        raise UnreachableError(f"unix://{path}: {describe(error)}") from None
+    return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
+
+
 async def _streams(
     sock: socket.socket, context: ssl.SSLContext | None, name: str
 ) -> tuple[CountingReader, asyncio.StreamWriter]:

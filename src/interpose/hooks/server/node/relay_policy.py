@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from interpose.core.model.cgroup import CRI_FIELDS, Level, Parameter
-from interpose.hooks.server.pods.kubelet_client import Polling
+from interpose.hooks.server.pods.kubelet_client import Poller
 from interpose.hooks.server.targets import ActuatorTarget
 from interpose.log import RateLimited
 
@@ -64,17 +64,17 @@ class RelayPolicy:
         self._now = now
         self._since: float | None = None  # when it answered last
         self._remarks = RateLimited(_log)
-        self._polling = Polling(self._refresh, lambda: self.owned, changed, name="ask the relay for its policy")
+        self._poller = Poller(self._refresh, lambda: self.owned, changed, name="ask the relay for its policy")
 
     async def ask(self) -> Ownership:
         """What the policy owns, after a short wait for the latest."""
         if self._fetch is not None:
-            await self._polling.ask()
+            await self._poller.poll()
         return self.owned
 
     async def close(self) -> None:
         """Ask no more."""
-        await self._polling.close()
+        await self._poller.close()
 
     async def _refresh(self) -> None:
         if self._fetch is None:

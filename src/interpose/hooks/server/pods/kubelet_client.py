@@ -1,38 +1,44 @@
 """The kubelet's list of pods: an optional source of labels and annotations beside the runtime's.
 
-The runtime has the labels and annotations of a pod's start, the kubelet has the present ones. One request at a time, in
-a thread, bounded in time and size. If the kubelet does not answer, the last good list stays in force; the problem is
-logged once and counted. The token is read for every request, because it is replaced while the program runs.
+The runtime has the labels and annotations of a pod's start, the kubelet has the present ones. One request at a time,
+bounded in time and size. If the kubelet does not answer, the last good list stays in force; the problem is logged once
+and counted. The token is read for every request, because it is replaced while the program runs. Files are read and
+lists are parsed in threads.
 
 A reconcile pass waits for the kubelet only briefly (`Polling`). An answer that comes later and differs from the one
 before triggers another pass.
 """
 
 import asyncio
-import http.client
 import logging
-import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from http import HTTPStatus
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
-from urllib.parse import unquote, urlsplit
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import quote, unquote, urlsplit
 
 from interpose.core.model.pod import Pod
 from interpose.errors import ConfigError
 from interpose.hooks.server.pods.pod_metadata import PodMetadata, overlay, parse_pods
+from interpose.net.http.address import Server
+from interpose.net.http.client import HttpClient, HttpRequest, Streams
+from interpose.net.http.connect import dial, dial_unix
+from interpose.net.http.errors import UnreachableError
+from interpose.net.http.tls import Pem, make_context
 from interpose.tasks import TaskBag
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 MAX_BYTES: Final = 32 * 1024 * 1024
 _MAX_TOKEN: Final = 64 * 1024
-_CHUNK: Final = 1 << 18
+_TOO_LARGE: Final = "the list is larger than {limit} bytes"
+_URL_CHARACTERS: Final = "%/?#[]@!$&'()*+,;=:~"
 _PORTS: Final = MappingProxyType({"http": 10255, "https": 10250})
 _HINTS: Final = MappingProxyType(
     {401: "; is the token right?", 403: "; may the token's owner get nodes/proxy?", 404: "; the path is usually /pods"}
@@ -40,7 +46,7 @@ _HINTS: Final = MappingProxyType(
 
 
 class Scheme(StrEnum):
-    """How the list is fetched. UNIX is HTTP over a socket, FILE is for tests and for who has the list elsewhere."""
+    """How the list is fetched. UNIX is HTTP over a socket, FILE is for tests and for lists of another origin."""
 
     HTTP = "http"
     HTTPS = "https"
@@ -50,7 +56,7 @@ class Scheme(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeletUrl:
-    """A URL, taken apart. `host` is a file or socket where the scheme says so."""
+    """The parts of a URL. `host` is the path of a file or socket for the schemes FILE and UNIX."""
 
     scheme: Scheme
     host: str
@@ -59,14 +65,14 @@ class KubeletUrl:
 
 
 def parse_url(url: str) -> KubeletUrl:
-    """What a URL says; ConfigError if it cannot be used."""
+    """The parts of a URL; ConfigError if it cannot be used."""
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname or ""
     except ValueError as error:
         raise ConfigError(f"kubelet url {url!r}: {error}") from None
     if parts.scheme not in Scheme.__members__.values():
-        raise ConfigError(f"kubelet url {url!r}: begins with none of {', '.join(f'{one}://' for one in Scheme)}")
+        raise ConfigError(f"kubelet url {url!r}: begins with none of {', '.join(f'{scheme}://' for scheme in Scheme)}")
     scheme = Scheme(parts.scheme)
     if parts.username is not None or parts.fragment:
         raise ConfigError(f"kubelet url {url!r}: can have neither a user nor a fragment")
@@ -78,7 +84,8 @@ def parse_url(url: str) -> KubeletUrl:
     if not host:
         raise ConfigError(f"kubelet url {url!r}: names no host")
     target = (parts.path if parts.path.strip("/") else "/pods") + (f"?{parts.query}" if parts.query else "")
-    return KubeletUrl(scheme=scheme, host=host, port=port or _PORTS[scheme], target=target)
+    # A request line has printable ASCII only.
+    return KubeletUrl(scheme=scheme, host=host, port=port or _PORTS[scheme], target=quote(target, safe=_URL_CHARACTERS))
 
 
 class KubeletPods:
@@ -95,12 +102,12 @@ class KubeletPods:
         limit: int = MAX_BYTES,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """ConfigError if these settings cannot be used together. `insecure` talks to a kubelet that proves nothing."""
-        self._source = parse_url(url)
-        secure = self._source.scheme is Scheme.HTTPS
-        if token_file and not secure:
+        """ConfigError if these settings cannot be used together. With `insecure` certificates are not checked."""
+        self._source = source = parse_url(url)
+        is_secure = source.scheme is Scheme.HTTPS
+        if token_file and not is_secure:
             raise ConfigError(f"kubelet token file {token_file}: {url} would send it unencrypted, https:// is needed")
-        if (ca_file or insecure) and not secure:
+        if (ca_file or insecure) and not is_secure:
             raise ConfigError(f"kubelet CA file or insecure: they mean nothing for {url}, only for https://")
         if ca_file and insecure:
             raise ConfigError(f"kubelet CA file {ca_file}: is of no use with insecure, which checks nothing")
@@ -108,7 +115,7 @@ class KubeletPods:
         self.pods: Mapping[str, PodMetadata] = MappingProxyType({})
         self.refreshes = 0
         self.failures = 0
-        self.trouble = ""  # why the last refresh did not work; empty if it did
+        self.problem = ""  # why the last refresh failed; empty if it did not
         self.refreshed_at: float | None = None  # on the clock of `now`
         self._token_file = token_file
         self._ca_file = ca_file
@@ -116,154 +123,109 @@ class KubeletPods:
         self._timeout = timeout
         self._limit = limit
         self._now = now
-        self._late = f"no answer within {timeout:g} s"
-        self._under_way: asyncio.Future[Mapping[str, PodMetadata] | str] | None = None
+        self._server = Server(scheme=source.scheme, host=source.host, port=source.port)
+        where = url if source.scheme is Scheme.UNIX else str(self._server)
+        # Redirects are seen as what they are: a status other than 200. Nobody else gets the token.
+        self._http = HttpClient(where, self._dial, redirects=True)
+        self._refreshing = False
+        self._thread: asyncio.Future[Any] | None = None  # the last work on files; it outlives a refresh that gave up
 
     async def refresh(self) -> bool:
-        """Ask once; whether there is a new list. Never raises for what the kubelet, the network or files do."""
-        if self._under_way is not None and not self._under_way.done():
-            return self._failed("the request before has not ended yet")
-        request = _Request(self._source, self._timeout, self._limit)
-        self._under_way = asyncio.get_running_loop().run_in_executor(None, self._fetch, request)
+        """Fetch the list once; whether there is a new one. Never raises for errors of kubelet, network or files."""
+        if self._refreshing or (self._thread is not None and not self._thread.done()):
+            return self._record_failure("the request before has not ended yet")
+        self._refreshing = True
         try:
-            done, _ = await asyncio.wait((self._under_way,), timeout=self._timeout)
+            async with asyncio.timeout(self._timeout):
+                pods = await self._fetch()
+        except TimeoutError:
+            return self._record_failure(f"no answer within {self._timeout:g} s")
+        except (OSError, ValueError, UnreachableError) as error:
+            return self._record_failure(str(error) or type(error).__name__)
+        except Exception as error:  # a bug of ours must not end the caller's loop
+            _log.exception("Failed to list the kubelet's pods", extra={"kv": {"url": self.url}})
+            return self._record_failure(f"{type(error).__name__}: {error}")
         finally:
-            # A thread cannot be ended, but what it waits for can: it leaves soon, and nobody looks at what it brings.
-            if not self._under_way.done():
-                request.abort()
-        if not done:
-            return self._failed(self._late)
-        outcome = self._under_way.result()
-        if isinstance(outcome, str):
-            return self._failed(outcome)
-        self.pods = MappingProxyType(dict(outcome))
+            self._refreshing = False
+        self.pods = MappingProxyType(dict(pods))
         self.refreshes += 1
         self.refreshed_at = self._now()
-        if self.trouble:
-            _log.info("Kubelet lists its pods again", extra={"kv": {"url": self.url, "pods": len(outcome)}})
-        self.trouble = ""
+        if self.problem:
+            _log.info("Kubelet lists its pods again", extra={"kv": {"url": self.url, "pods": len(pods)}})
+        self.problem = ""
         return True
 
-    def _failed(self, why: str) -> bool:
+    def _record_failure(self, problem: str) -> bool:
         self.failures += 1
-        # Told once: it is asked again and again.
-        log = _log.debug if self.trouble else _log.warning
-        log("Kubelet does not list its pods, the last list stays", extra={"kv": {"url": self.url, "err": why}})
-        self.trouble = why
+        # A warning the first time only: the kubelet is asked again and again.
+        log = _log.debug if self.problem else _log.warning
+        log("Kubelet does not list its pods, the last list stays", extra={"kv": {"url": self.url, "err": problem}})
+        self.problem = problem
         return False
 
-    def _fetch(self, request: "_Request") -> Mapping[str, PodMetadata] | str:
-        """In a thread: the list, or what went wrong."""
-        try:
-            token = _token(self._token_file) if self._token_file else ""
-            context = self._context() if self._source.scheme is Scheme.HTTPS else None
-            return parse_pods(request.read(token, context))
-        except TimeoutError:
-            return self._late
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            return str(error) or type(error).__name__
-        except Exception as error:  # a bug of ours must not end whoever refreshes
-            _log.exception("Failed to list the kubelet's pods", extra={"kv": {"url": self.url}})
-            return f"{type(error).__name__}: {error}"
-
-    def _context(self) -> ssl.SSLContext:
-        # Made anew each time, so that a CA that was replaced counts.
-        try:
-            context = ssl.create_default_context(cafile=self._ca_file or None)
-        except OSError as error:
-            raise ValueError(f"kubelet CA file {self._ca_file}: {error}") from None
-        # Python 3.13 insists on extensions that the authorities of many clusters do not have.
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-        if self._insecure:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
-
-
-class _Request:
-    """One request, which another thread can break off."""
-
-    def __init__(self, source: KubeletUrl, timeout: float, limit: int) -> None:
-        self._source = source
-        self._timeout = timeout
-        self._limit = limit
-        self._socket: socket.socket | None = None
-        self._aborted = False
-
-    def abort(self) -> None:
-        """Whoever reads from the connection gets its end at once."""
-        self._aborted = True
-        if self._socket is not None:
-            with suppress(OSError):  # it may be over already
-                # Of the plain class: TLS has nothing to say here any more.
-                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-
-    def connected(self, sock: socket.socket) -> None:
-        """The connection has this socket (and, with TLS, later another one)."""
-        self._socket = sock
-        if self._aborted:
-            self.abort()
-
-    def read(self, token: str, context: ssl.SSLContext | None) -> bytes:
-        """The document. Raises OSError, HTTPException or ValueError."""
+    async def _fetch(self) -> Mapping[str, PodMetadata]:
         if self._source.scheme is Scheme.FILE:
-            with Path(self._source.host).open("rb") as file:
-                return self._bounded(file.read)
-        connection = _Connection(self._source, self._timeout, context, self.connected)
-        headers = {"Accept": "application/json", "Connection": "close"}
+            return await self._in_thread(lambda: parse_pods(_read_file(self._source.host, self._limit)))
+        token, context = await self._in_thread(self._credentials)
+        document = await self._request(token, context)
+        return await self._in_thread(lambda: parse_pods(document))
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        """Work that may block. A thread cannot be ended: after a time-out the next refresh waits for its end."""
+        thread = asyncio.get_running_loop().run_in_executor(None, work)
+        thread.add_done_callback(lambda done: done.cancelled() or done.exception())
+        self._thread = thread
+        return await asyncio.shield(thread)
+
+    async def _request(self, token: str, context: ssl.SSLContext | None) -> bytes:
+        """The document. Raises UnreachableError or ValueError."""
+        host = "localhost" if self._source.scheme is Scheme.UNIX else self._server.authority
+        headers = [
+            ("Host", host),
+            ("Accept", "application/json"),
+            ("Accept-Encoding", "identity"),
+            ("Connection", "close"),
+        ]
         if token:
-            headers["Authorization"] = f"Bearer {token}"
+            headers.append(("Authorization", f"Bearer {token}"))
+        request = HttpRequest(method="GET", target=self._source.target, headers=tuple(headers))
+        async with self._http.ask(request, context) as answer:
+            if answer.status != HTTPStatus.OK:
+                hint = _HINTS.get(answer.status, "")
+                raise ValueError(f"the kubelet answers {answer.status} {answer.reason}{hint}")
+            document = bytearray()
+            while data := await answer.read():
+                document += data
+                if len(document) > self._limit:
+                    raise ValueError(_TOO_LARGE.format(limit=self._limit))
+            return bytes(document)
+
+    async def _dial(self, context: ssl.SSLContext | None) -> Streams:
+        if self._source.scheme is Scheme.UNIX:
+            return await dial_unix(self._source.host, timeout=self._timeout)
+        return await dial(self._server, context, timeout=self._timeout)
+
+    def _credentials(self) -> tuple[str, ssl.SSLContext | None]:
+        """Token and TLS context, made for each request, so that replaced files count."""
+        token = _read_token(self._token_file) if self._token_file else ""
+        if self._source.scheme is not Scheme.HTTPS:
+            return token, None
         try:
-            connection.request("GET", self._source.target, headers=headers)
-            response = connection.getresponse()
-            if response.status != http.client.OK:
-                hint = _HINTS.get(response.status, "")
-                raise ValueError(f"the kubelet answers {response.status} {response.reason}{hint}")
-            return self._bounded(response.read1)
-        finally:
-            connection.close()
-
-    def _bounded(self, read: Callable[[int], bytes]) -> bytes:
-        chunks, size = [], 0
-        while chunk := read(_CHUNK):
-            size += len(chunk)
-            if size > self._limit:
-                raise ValueError(f"the list is larger than {self._limit} bytes")
-            chunks.append(chunk)
-        return b"".join(chunks)
+            authorities = Pem(file=self._ca_file)
+            return token, make_context(authorities=authorities, insecure=self._insecure, certificate=Pem(), key=Pem())
+        except ConfigError as error:
+            raise ValueError(f"kubelet CA file {self._ca_file}: {str(error).partition(': ')[2]}") from None
 
 
-class _Connection(http.client.HTTPConnection):
-    """A connection over TCP, TLS or a unix socket that shows its sockets to somebody."""
-
-    def __init__(
-        self,
-        source: KubeletUrl,
-        timeout: float,
-        context: ssl.SSLContext | None,
-        connected: Callable[[socket.socket], None],
-    ) -> None:
-        unix = source.scheme is Scheme.UNIX
-        super().__init__("localhost" if unix else source.host, None if unix else source.port, timeout=timeout)
-        self._unix = source.host if unix else ""
-        self._context = context
-        self._connected = connected
-
-    def connect(self) -> None:
-        """Connect, and encrypt if that is wanted."""
-        if self._unix:
-            self.sock = socket.socket(socket.AF_UNIX)
-            self.sock.settimeout(self.timeout)
-            self.sock.connect(self._unix)
-        else:
-            super().connect()
-        self._connected(self.sock)
-        if self._context is not None:
-            self.sock = self._context.wrap_socket(self.sock, server_hostname=self.host)
-            self._connected(self.sock)
+def _read_file(path: str, limit: int) -> bytes:
+    with Path(path).open("rb") as file:
+        data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ValueError(_TOO_LARGE.format(limit=limit))
+    return data
 
 
-def _token(path: str) -> str:
+def _read_token(path: str) -> str:
     try:
         with Path(path).open("rb") as file:
             raw = file.read(_MAX_TOKEN + 1)
@@ -276,13 +238,13 @@ def _token(path: str) -> str:
     return text
 
 
-_PATIENCE: Final = 0.25
+_POLL_WAIT: Final = 0.25
 
 
-class Polling:
-    """One question at a time. `known` is what the source said last; `changed` is called if that is news that came late.
+class Poller:
+    """Refreshes a source, one refresh at a time. `known` returns the last state of the source.
 
-    `refresh` does not fail.
+    `changed` is called if a refresh that came late changed that state. `refresh` does not fail.
     """
 
     def __init__(
@@ -298,61 +260,61 @@ class Polling:
         self._changed = changed
         self._name = name
         self._tasks = TaskBag()
-        self._asking: asyncio.Task[object] | None = None
+        self._running: asyncio.Task[object] | None = None
 
-    async def ask(self) -> None:
-        """Wait a little for the latest."""
-        if self._asking is None or self._asking.done():
+    async def poll(self) -> None:
+        """Start a refresh unless one runs, and wait a little for its end."""
+        if self._running is None or self._running.done():
             before = self._known()
-            self._asking = self._tasks.spawn(self._ask(), name=self._name)
-            done, _ = await asyncio.wait((self._asking,), timeout=_PATIENCE)
+            self._running = self._tasks.spawn(self._run(), name=self._name)
+            done, _ = await asyncio.wait((self._running,), timeout=_POLL_WAIT)
             if not done:
-                self._asking.add_done_callback(lambda asked: self._answered(asked, before))
+                self._running.add_done_callback(lambda task: self._on_late_answer(task, before))
         else:
-            await asyncio.wait((self._asking,), timeout=_PATIENCE)
+            await asyncio.wait((self._running,), timeout=_POLL_WAIT)
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Cancel a refresh that is under way."""
         await self._tasks.cancel()
 
-    async def _ask(self) -> object:
+    async def _run(self) -> object:
         return await self._refresh()
 
-    def _answered(self, asked: "asyncio.Task[object]", before: object) -> None:
-        # A source that is always late would otherwise cause one round after the other.
-        if not asked.cancelled() and self._known() != before:
+    def _on_late_answer(self, task: "asyncio.Task[object]", before: object) -> None:
+        # Only if it changed: a source that is always late would otherwise trigger one pass after the other.
+        if not task.cancelled() and self._known() != before:
             self._changed()
 
 
 class MetadataOverlay(NamedTuple):
-    """How a pod looks with what is known of it, and whether the source has ever told anything."""
+    """Adds the kubelet's metadata to a pod. `known`: whether the kubelet has ever listed its pods."""
 
     of: Callable[[Pod], Pod]
     known: bool = True
 
 
 class MetadataSource:
-    """The kubelet, or nobody. `changed` is called when it told something new after a round stopped waiting for it."""
+    """Metadata of the kubelet, if there is one. `changed` is called if a late answer had another list."""
 
     def __init__(self, kubelet: KubeletPods | None, changed: Callable[[], None]) -> None:
         self._kubelet = kubelet
-        self._polling = None
+        self._poller = None
         if kubelet is not None:
             name = "ask the kubelet for its pods"
-            self._polling = Polling(kubelet.refresh, lambda: kubelet.pods, changed, name=name)
+            self._poller = Poller(kubelet.refresh, lambda: kubelet.pods, changed, name=name)
 
-    async def ask(self) -> MetadataOverlay:
-        """What is known now, after a short wait for the latest."""
-        if self._kubelet is None or self._polling is None:
+    async def poll(self) -> MetadataOverlay:
+        """The metadata known now, after a short wait for the latest."""
+        if self._kubelet is None or self._poller is None:
             return MetadataOverlay(self.of)
-        await self._polling.ask()
+        await self._poller.poll()
         return MetadataOverlay(self.of, known=self._kubelet.refreshed_at is not None)
 
     def of(self, pod: Pod) -> Pod:
-        """A pod with what was told of it last."""
+        """A pod with the metadata of the kubelet's last list."""
         return pod if self._kubelet is None else overlay(pod, self._kubelet.pods.get(pod.uid))
 
     async def close(self) -> None:
-        """Ask no more."""
-        if self._polling is not None:
-            await self._polling.close()
+        """Cancel a request that is under way."""
+        if self._poller is not None:
+            await self._poller.close()

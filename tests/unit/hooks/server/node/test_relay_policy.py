@@ -127,7 +127,7 @@ async def test_a_relay_that_was_never_there_is_no_problem() -> None:
 
 async def test_a_round_does_not_wait_for_a_relay_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes by the last answer, and late news leads to another round."""
-    monkeypatch.setattr(kubelet_client, "_PATIENCE", 0.0)
+    monkeypatch.setattr(kubelet_client, "_POLL_WAIT", 0.0)
     relay = Relay()
     relay.let.clear()
     for _ in range(3):

@@ -26,6 +26,7 @@ def write_pods(path: Path, *uids: str) -> None:
         ("https://[::1]", KubeletUrl(scheme=Scheme.HTTPS, host="::1", port=10250)),
         ("http://node/", KubeletUrl(scheme=Scheme.HTTP, host="node", port=10255)),
         ("http://node/a?b=c", KubeletUrl(scheme=Scheme.HTTP, host="node", port=10255, target="/a?b=c")),
+        ("http://node/p\u00f6ds x", KubeletUrl(scheme=Scheme.HTTP, host="node", port=10255, target="/p%C3%B6ds%20x")),
         ("unix:///run/kubelet.sock", KubeletUrl(scheme=Scheme.UNIX, host="/run/kubelet.sock")),
         ("file:///tmp/a%20b.json", KubeletUrl(scheme=Scheme.FILE, host="/tmp/a b.json")),
     ],
@@ -85,10 +86,10 @@ async def test_last_good_list_stays_and_trouble_is_told_once(tmp_path: Path, cap
     file.unlink()
     assert not await source.refresh()
     assert (set(source.pods), source.refreshed_at, source.failures) == ({"u1", "u2"}, 5.0, 2)
-    assert "No such file" in source.trouble
+    assert "No such file" in source.problem
     write_pods(file, "u3")
     assert await source.refresh()
-    assert (set(source.pods), source.refreshed_at, source.refreshes, source.trouble) == ({"u3"}, 9.0, 2, "")
+    assert (set(source.pods), source.refreshed_at, source.refreshes, source.problem) == ({"u3"}, 9.0, 2, "")
     assert [one.message for one in caplog.records] == [
         "Kubelet does not list its pods, the last list stays",
         "Kubelet lists its pods again",
@@ -101,7 +102,7 @@ async def test_list_is_bounded(tmp_path: Path) -> None:
     write_pods(file, "u1")
     source = KubeletPods(f"file://{file}", limit=20)
     assert not await source.refresh()
-    assert source.trouble == "the list is larger than 20 bytes"
+    assert source.problem == "the list is larger than 20 bytes"
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"two words", b"\xff", b"a\nb", b"x" * 70_000])
@@ -111,18 +112,18 @@ async def test_file_without_a_token(tmp_path: Path, content: bytes) -> None:
     token.write_bytes(content)
     source = KubeletPods("https://127.0.0.1:1/pods", token_file=str(token))
     assert not await source.refresh()
-    assert source.trouble == f"kubelet token file {token}: holds no token"
+    assert source.problem == f"kubelet token file {token}: holds no token"
 
 
 async def test_missing_token_file(tmp_path: Path) -> None:
     """It may appear later."""
     source = KubeletPods("https://127.0.0.1:1/pods", token_file=str(tmp_path / "token"))
     assert not await source.refresh()
-    assert source.trouble == f"kubelet token file {tmp_path}/token: No such file or directory"
+    assert source.problem == f"kubelet token file {tmp_path}/token: No such file or directory"
 
 
 async def test_missing_ca_file(tmp_path: Path) -> None:
     """Named in the trouble."""
     source = KubeletPods("https://127.0.0.1:1/pods", ca_file=str(tmp_path / "ca"))
     assert not await source.refresh()
-    assert source.trouble.startswith(f"kubelet CA file {tmp_path}/ca: ")
+    assert source.problem.startswith(f"kubelet CA file {tmp_path}/ca: ")

@@ -64,7 +64,7 @@ async def told(kubelet: SlowKubelet, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 async def test_without_a_kubelet_a_pod_is_as_it_is() -> None:
     """And there is nothing to wait for."""
     source = Told(None).source
-    found = await source.ask()
+    found = await source.poll()
     assert found.known
     assert found.of(POD) is POD
 
@@ -72,7 +72,7 @@ async def test_without_a_kubelet_a_pod_is_as_it_is() -> None:
 async def test_what_the_kubelet_tells_is_laid_over_the_pod(told: Told) -> None:
     """It is asked each time, and what comes in time is no news."""
     assert told.source.of(POD) == POD
-    found = await told.source.ask()
+    found = await told.source.poll()
     assert (found.known, found.of(POD).labels, told.news) == (True, {"a": "new"}, 0)
 
 
@@ -80,23 +80,23 @@ async def test_a_kubelet_that_is_late_is_news_once(
     told: Told, kubelet: SlowKubelet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And only if it tells something else: otherwise one round would cause the next for ever."""
-    monkeypatch.setattr(kubelet_client, "_PATIENCE", 0.0)
+    monkeypatch.setattr(kubelet_client, "_POLL_WAIT", 0.0)
     kubelet.let.clear()
     for _ in range(2):
-        assert (await told.source.ask()).known is False
+        assert (await told.source.poll()).known is False
     kubelet.let.set()
     await eventually(lambda: told.news == 1, "the news")
     assert told.source.of(POD).labels == {"a": "new"}
     refreshed = kubelet.refreshes
-    assert (await told.source.ask()).known
+    assert (await told.source.poll()).known
     await eventually(lambda: kubelet.refreshes > refreshed, "the kubelet to be asked again")
     assert told.news == 1
 
 
 async def test_who_ends_does_not_wait(told: Told, kubelet: SlowKubelet, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is under way is cut off, and is no news."""
-    monkeypatch.setattr(kubelet_client, "_PATIENCE", 0.0)
+    monkeypatch.setattr(kubelet_client, "_POLL_WAIT", 0.0)
     kubelet.let.clear()
-    await told.source.ask()
+    await told.source.poll()
     await told.source.close()
     assert told.news == 0
