@@ -23,6 +23,7 @@ from interpose.hooks.api.registration import (
     parse_registration,
     render_registration,
 )
+from interpose.host.atomic_file import replace_at
 from interpose.log import RateLimited
 
 _log = logging.getLogger(__name__)
@@ -176,20 +177,13 @@ class Registrar:
         if not directory.is_dir():
             directory.mkdir(parents=True, exist_ok=True)
             directory.chmod(_DIRECTORY_MODE)  # whatever the umask is
-        # Names that begin with a dot are nobody's registration. One fixed name: what stands there was left by a kill.
-        unfinished = directory / f".{self.path.name}.new"
-        unfinished.unlink(missing_ok=True)
-        fd = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with open(fd, "w", encoding="utf-8", closefd=False) as file:
-                file.write(self._text)
-            os.fchmod(fd, _MODE)
-            unfinished.rename(self.path)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
+            # The dispatcher ignores names that begin with a dot. The name is fixed: a file there was left by a kill.
+            temporary = f".{self.path.name}.new"
+            replace_at(descriptor, self.path.name, self._text.encode(), temporary=temporary, mode=_MODE)
         finally:
-            os.close(fd)
+            os.close(descriptor)
 
     def _note_other(self, found: _Found | None) -> None:
         if self._written:

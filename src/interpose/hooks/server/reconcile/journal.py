@@ -6,7 +6,6 @@ the groups are gone anyway, so nothing is synced.
 """
 
 import errno
-import fcntl
 import logging
 import os
 import threading
@@ -30,6 +29,7 @@ from interpose.hooks.server.reconcile.journal_format import (
     parse,
 )
 from interpose.hooks.server.targets import ActuatorTarget
+from interpose.host.file_lock import FileLock
 
 __all__ = ["Journal", "JournalEntry"]
 
@@ -56,7 +56,7 @@ class Journal:
         self._size = 0
         self._limit = _SLACK
         self._fd = -1
-        self._lock_fd = -1
+        self._file_lock: FileLock | None = None
 
     def load(self) -> None:
         """Take the file over. ConfigError if it cannot be used, BlockingIOError if another process does."""
@@ -65,7 +65,9 @@ class Journal:
             return
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock_fd = _locked(path)
+            lock = Path(f"{path}.lock")
+            refusal = f"journal {path} is in use by another process, which holds {lock}"
+            self._file_lock = FileLock.take(lock, lambda _owner: refusal, patience=0.0)
             content = self._content(path)
             if content.size:
                 self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | _OPEN)
@@ -188,10 +190,11 @@ class Journal:
     def close(self) -> None:
         """Let go of the file. What is noted from then on fails, unless there never was a file."""
         with self._lock:
-            for descriptor in (self._fd, self._lock_fd):
-                if descriptor >= 0:
-                    os.close(descriptor)
-            self._fd = self._lock_fd = -1
+            if self._fd >= 0:
+                os.close(self._fd)
+            self._fd = -1
+            if self._file_lock is not None:
+                self._file_lock.release()
 
     # -- memory; the lock is held
 
@@ -300,16 +303,3 @@ def _aside(path: Path) -> Path:
     """A name that nothing has."""
     names = (path.with_name(f"{path.name}.damaged-{number}") for number in count(1))
     return next(name for name in names if not os.path.lexists(name))
-
-
-def _locked(path: Path) -> int:
-    """The descriptor of `<path>.lock`, exclusively locked until it is closed."""
-    name = f"{path}.lock"
-    descriptor = os.open(name, os.O_RDWR | os.O_CREAT | _OPEN, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        text = f"journal {path} is in use by another process, which holds {name}"
-        raise BlockingIOError(errno.EAGAIN, text) from None
-    return descriptor

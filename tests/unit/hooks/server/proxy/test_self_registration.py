@@ -247,10 +247,10 @@ def test_failed_write_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.
     """The old file stays whole."""
     registrar(tmp_path, endpoint="/run/other.sock").write()
 
-    def refuse(_path: Path, _target: Path) -> Path:
+    def refuse(*_names: str, **_directories: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "rename", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
     one = registrar(tmp_path)
     assert not one.write()
     assert "/run/other.sock" in one.path.read_text()
