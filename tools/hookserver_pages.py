@@ -61,10 +61,10 @@ def _use(daemon: HookServerDaemon) -> None:
     parts, proxy = daemon.parts, daemon.proxy
     proxy.outcomes[HookPoint.PRE_RUN_POD_SANDBOX, HookOutcome.CHANGED] = 1
     proxy.effect_failures["effect", "reason"] = 1
-    proxy.quarrels["parameter", "loser", "winner"] = 1
+    proxy.conflicts["parameter", "loser", "winner"] = 1
     parts.applier.writes[Parameter.CPU_SHARES, "ok"] = 1
     parts.applier.drift["plugin", Parameter.CPU_SHARES] = 1
-    parts.reconciler.rounds["reason"] = 1
+    parts.reconciler.passes["reason"] = 1
     parts.reconciler.last = ReconcilePass(reason="reason")
 
 

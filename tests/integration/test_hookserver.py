@@ -18,7 +18,7 @@ import pytest
 from interpose._pb import hook_pb2 as hook
 from interpose.config.hookserver.settings import PluginSettings
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.hooks.server.plugin_registry import plugins_on, stages_of
+from interpose.hooks.server.plugin_registry import enabled_plugins, stages_of
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.grpcpeer import grpc_channel
@@ -38,7 +38,7 @@ FAILED, CONFIG = 1, 78
 TOGETHER, ALONE = node_document(cfs_quota=True), node_document()
 REFERENCE = Path(__file__).parents[2] / "docs/reference/metrics.md"
 PREFIX = "interpose_hookserver_"
-SERVED = stages_of(plugins_on(PluginSettings()), frozenset())
+SERVED = stages_of(enabled_plugins(PluginSettings()), frozenset())
 STAGES = [point.value for point in HookPoint if point in SERVED]
 
 

@@ -66,28 +66,28 @@ class Effects:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    async def pod_files(self, pod: Pod, verdict: PluginResults) -> None:
+    async def write_pod_files(self, pod: Pod, verdict: PluginResults) -> None:
         """Note it."""
         self.told.append(f"files of {pod.name}")
 
-    async def created(self, pod: Pod, container: Container, verdict: PluginResults) -> None:
+    async def on_create(self, pod: Pod, container: Container, verdict: PluginResults) -> None:
         """Note it."""
         self.told.append(f"created {container.name}")
 
-    async def updated(self, pod: Pod, container: Container, verdict: PluginResults) -> PluginResults:
+    async def on_update(self, pod: Pod, container: Container, verdict: PluginResults) -> PluginResults:
         """Note it."""
         self.told.append("updated")
         return verdict
 
-    async def started(self, pod: Pod, container: Container) -> None:
+    async def on_start(self, pod: Pod, container: Container) -> None:
         """Note it."""
         self.told.append("started")
 
-    async def stopped(self, pod: Pod) -> None:
+    async def on_pod_stop(self, pod: Pod) -> None:
         """Note it."""
         self.told.append(f"stopped {pod.name}")
 
-    async def container_stopped(self, pod: Pod, container_id: str) -> None:
+    async def on_container_stop(self, pod: Pod, container_id: str) -> None:
         """Note it."""
         self.told.append("container stopped")
 
@@ -234,7 +234,7 @@ async def test_raising_and_hanging_plugins_next_to_a_good_one(scratch: Path, rel
         assert {one.container_resources.cpu_shares for one in answers} == {7}
         assert served.runner.stats["hangs"].timeouts <= 4  # as many as there are threads
         assert served.runner.stats["good"].runs == 16  # every job has a pod and a container
-        assert list(served.runner.left_out) == ["hangs"]
+        assert list(served.runner.suspended) == ["hangs"]
 
 
 async def test_fail_refuses_with_the_name_of_the_plugin(scratch: Path) -> None:
@@ -336,7 +336,7 @@ async def test_update_is_answered_from_what_was_asked_for(node: HookStack) -> No
             await node.call(cri.UpdateContainerResourcesRequest(container_id=container, linux=patch))
         resources = node.runtime.state.container(container).resources
         assert (resources.cpu_quota, resources.cpu_shares) == (25_000, 301)
-        assert served.proxy.asked == {container: 2}
+        assert served.proxy.update_counts == {container: 2}
 
 
 async def test_update_brings_back_what_was_asked_for(node: HookStack) -> None:

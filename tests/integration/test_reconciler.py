@@ -427,10 +427,10 @@ async def test_plugin_that_fails_for_one_pod(start: Start) -> None:
         lsr_pod(node.node, "lsr")
         await node.start()
         done = await node.round()
-        assert [(one.target.name, one.failure.plugin) for one in done.desire.troubles] == [
+        assert [(one.target.name, one.failure.plugin) for one in done.desired_state.problems] == [
             ("default/broken", "GroupIdentity")
         ]
-        assert "found '3'" in done.desire.troubles[0].failure.text
+        assert "found '3'" in done.desired_state.problems[0].failure.text
         assert (node.of_pod(broken, BVT), node.of_pod(fine, BVT)) == (2, 2)
         assert {node.of_container(pod, CPUS) for pod in (broken, fine)} == {"0-1,4-7"}
         node.slo(identity=False)
@@ -444,7 +444,7 @@ async def test_pool_that_runs_empty_leaves_containers_where_they_are(hooked: Hoo
     await hooked.round()
     second = lsr_pod(hooked.node, "second", cpuset="4-7")
     done = await hooked.round()
-    assert {one.failure.plugin for one in done.desire.troubles} == {"CPUSetAllocator"}
+    assert {one.failure.plugin for one in done.desired_state.problems} == {"CPUSetAllocator"}
     assert hooked.of_container(ls, CPUS) == "4-7"
     assert hooked.of_container(second, CPUS) == "4-7"
     hooked.node.runtime.state.remove_sandbox(first)
@@ -485,7 +485,7 @@ async def test_values_from_the_creation_stay_when_a_plugin_fails(start: Start) -
         state, image = node.node.runtime.state, node.node.runtime.images.pull(pods.BUSYBOX, cri.AuthConfig())
         state.start_container(state.create_container(pod, config, image))
         done = await node.round()
-        assert done.desire.troubles
+        assert done.desired_state.problems
         assert cpu_and_memory(node, directories(node, pod)[1])[:2] == as_files(node, 1024, 100_000, 0)[:2]
 
 
@@ -500,7 +500,7 @@ def effects_of(node: HookNode) -> ProxyEffects:
         applier=parts.applier,
         journal=parts.journal,
         sync=parts.sync,
-        leave=lambda _uid: None,
+        remove_pod_state=lambda _uid: None,
         pools_changed=lambda: None,
     )
 
@@ -512,8 +512,8 @@ async def test_hook_call_without_a_plugin_that_failed(start: Start) -> None:
         node.slo(identity=True)
         await node.round()
         wishes = {SHARES: ("BatchResource", Wish(4096, ""))}
-        verdict = PluginResults(wishes=wishes, failures=[PluginFailure("GroupIdentity", "no idea")])
-        await effects_of(node).pod_files(node.parts.store.pods[pod.id], verdict)
+        verdict = PluginResults(values=wishes, failures=[PluginFailure("GroupIdentity", "no idea")])
+        await effects_of(node).write_pod_files(node.parts.store.pods[pod.id], verdict)
         assert node.of_pod(pod, BVT) == -1
         assert node.kernel.get(node.node.pod_directory(pod), _weight(node)) == as_files(node, 4096, 0, 0)[0]
 
@@ -530,10 +530,10 @@ async def test_update_without_a_plugin_that_failed(hooked: HookNode) -> None:
     record, container = store.pods[pod.id], store.containers[pod.containers[0]]
     asked = replace(container, requested=LinuxResources(cpu_shares=2))
     failed = PluginResults(failures=[PluginFailure("BatchResource", "no idea")])
-    answer = await effects_of(hooked).updated(record, asked, failed)
-    assert answer.wishes == {}
-    answer = await effects_of(hooked).updated(record, asked, PluginResults())
-    assert {parameter: wish.value for parameter, (_, wish) in answer.wishes.items()} == {
+    answer = await effects_of(hooked).on_update(record, asked, failed)
+    assert answer.values == {}
+    answer = await effects_of(hooked).on_update(record, asked, PluginResults())
+    assert {parameter: wish.value for parameter, (_, wish) in answer.values.items()} == {
         SHARES: 2,
         QUOTA: UNLIMITED,
         MEMORY: UNLIMITED,
@@ -576,8 +576,8 @@ async def test_plugin_that_hangs_is_left_out(start: Start) -> None:
             done = await node.round()
         finally:
             plugin.let.set()
-        assert list(node.parts.runner.left_out) == ["Hanging"]
-        assert {one.failure.plugin for one in done.desire.troubles} == {"Hanging"}
+        assert list(node.parts.runner.suspended) == ["Hanging"]
+        assert {one.failure.plugin for one in done.desired_state.problems} == {"Hanging"}
         assert cpu_and_memory(node, node.node.pod_directory(slow)) == had
         assert node.of_container(batch_pod, QUOTA) is UNLIMITED
 
@@ -588,7 +588,7 @@ async def test_conflicts_are_told(start: Start) -> None:
         pod = be_pod(node.node, "be")
         node.slo(identity=True)
         done = await node.round()
-        assert [(one.target.name, one.parameter, one.loser, one.winner) for one in done.desire.conflicts] == [
+        assert [(one.target.name, one.parameter, one.loser, one.winner) for one in done.desired_state.conflicts] == [
             ("default/be", SHARES, "BatchResource", "GroupIdentity")
         ]
         assert cpu_and_memory(node, node.node.pod_directory(pod))[0] == as_files(node, 2, 0, 0)[0]
@@ -608,7 +608,7 @@ async def test_everything_on_and_off_again(start: Start) -> None:
         before = node.files()
         node.slo(identity=True, cfs_quota=True, ratio=1.2)
         done = await node.round()
-        assert (done.errors, done.desire.troubles) == ([], ())
+        assert (done.errors, done.desired_state.problems) == ([], ())
         assert node.files() != before
         node.slo(identity=True, ratio=1.4)
         await node.round()

@@ -96,7 +96,7 @@ async def test_a_pod_that_writes_nonsense_stops_nobody_elses_pools(scratch: Path
         odd = ls_pod(node.node, "odd", annotations={RESOURCE_STATUS: nonsense})
         done = await node.round()
         assert node.of_container(web, CPUS) == "0-7"
-        assert {one.target.pod_uid for one in done.desire.troubles} == {odd.config.metadata.uid}
+        assert {one.target.pod_uid for one in done.desired_state.problems} == {odd.config.metadata.uid}
         lsr_pod(node.node, "db", cpuset="6-7")
         await node.round()
         assert node.of_container(web, CPUS) == "0-5"

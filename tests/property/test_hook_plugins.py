@@ -120,7 +120,7 @@ def hooks_of(chosen: tuple[AnyPlugin, ...], node: NodeInputs) -> PluginChain:
 def with_wishes(resources: LinuxResources, verdict: PluginResults) -> LinuxResources:
     """Resources after the wishes were carried out."""
     fields: dict[str, Any] = {
-        CRI_FIELDS[parameter]: to_cri(parameter, wish.value) for parameter, (_, wish) in verdict.wishes.items()
+        CRI_FIELDS[parameter]: to_cri(parameter, wish.value) for parameter, (_, wish) in verdict.values.items()
     }
     return replace(resources, **fields)
 
@@ -135,7 +135,7 @@ def test_applying_twice_is_applying_once(
     first = hooks.container(ContainerContext(pod=pod, request=container))
     changed = replace(container, resources=with_wishes(asked, first))
     second = hooks.container(ContainerContext(pod=pod, request=changed))
-    assert second.wishes == first.wishes
+    assert second.values == first.values
     assert with_wishes(changed.resources, second) == changed.resources
 
 
@@ -148,7 +148,7 @@ def test_every_wish_is_one_a_kernel_takes(
     request = Container(id="c", name=name, requested=asked)
     for verdict in (hooks.container(ContainerContext(pod=pod, request=request)), hooks.pod(PodContext(request=pod))):
         assert all("no CPU is left" in failure.text for failure in verdict.failures)
-        for parameter, (_, wish) in verdict.wishes.items():
+        for parameter, (_, wish) in verdict.values.items():
             assert wish.why
             assert acceptable(parameter, wish.value)
 

@@ -17,7 +17,7 @@ from interpose.core.model.cpuset import CpuSet
 from interpose.hooks.server.actuators.cgroup import CgroupActuator
 from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.journal import Journal
-from interpose.hooks.server.reconcile.plan import CriBatch, PlanAction, by_container, ordered
+from interpose.hooks.server.reconcile.plan import CriBatch, PlanAction, make_batches, order_steps
 from interpose.hooks.server.targets import ActuatorTarget, DesiredValue
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
@@ -98,8 +98,8 @@ class Server:
 
     def apply(self, wants: Sequence[DesiredValue]) -> int:
         """One round; how many steps it took."""
-        steps = ordered(self.applier.survey(wants, list(TARGETS.values())))
-        for batch in by_container(steps):
+        steps = order_steps(self.applier.diff(wants, list(TARGETS.values())))
+        for batch in make_batches(steps):
             if isinstance(batch, CriBatch):
                 self._update(batch)
             else:
@@ -115,7 +115,7 @@ class Server:
                 self.actuator.write(item.target, item.parameter, step.value)
                 if item.action is PlanAction.RESTORE:
                     self.journal.forget(item.target.level, item.target.key, item.parameter)
-                self.applier.report(step)
+                self.applier.record_step(step)
 
 
 def wants_of(state: State) -> list[DesiredValue]:

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 import uvloop
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from interpose.core.model.cgroup import Parameter
 from interpose.testing.qospods import be_pod, ls_pod, lsr_pod
 from interpose.testing.runtime.state import FakeSandbox
 from tests.support.hooks.node import HookNode, hook_node
@@ -126,21 +127,36 @@ FEW = settings(max_examples=300 if os.environ.get("HYPOTHESIS_PROFILE") == "deep
 @VERSIONS
 @FEW
 @given(some=SOME_PODS, rules=RULES, features=FEATURES)
+@example(
+    some=[
+        Pod(
+            kind="be",
+            more={"batch_cpu": 1, "batch_memory": 1 << 20, "limits": False, "containers": ("main",), "labels": {}},
+        )
+    ],
+    rules={"identity": True, "cfs_quota": False, "ratio": None},
+    features={"bvt": False, "group_identity_fallback": "idle"},
+)
 def test_second_round_does_nothing(
     version: int, some: Sequence[Pod], rules: Mapping[str, Any], features: Mapping[str, Any]
 ) -> None:
-    """All is as wanted after one round, without a value that the kernel refused; another one writes nothing."""
+    """All is as wanted after one round, without a value that the kernel refused; another one writes nothing.
+
+    Shares of an idle pod wait: the kernel does not take them.
+    """
 
     async def work(node: HookNode) -> None:
         for number, pod in enumerate(some):
             pod.add(node, f"pod-{number}")
         node.slo(**rules)
         first = await node.round()
-        assert (first.errors, first.desire.troubles) == ([], ())
+        assert (first.errors, first.desired_state.problems) == ([], ())
         writes, updates = len(node.kernel.writes), node.parts.updates.sent
         second = await node.round(detail=True)
-        assert {item.action.value for item in second.items} <= {"keep"}
-        assert (second.written, second.kept) == (0, second.wanted)
+        held = [item for item in second.items if item.action.value == "held"]
+        assert all(item.parameter is Parameter.CPU_SHARES and "while cpu.idle is on" in item.note for item in held)
+        assert {item.action.value for item in second.items} <= {"keep", "held"}
+        assert (second.written, second.unchanged) == (0, second.wanted - len(held))
         assert (len(node.kernel.writes), node.parts.updates.sent) == (writes, updates)
 
     on_node(version, features, work)

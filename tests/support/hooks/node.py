@@ -153,7 +153,7 @@ class HookNode:
 
     async def round(self, **options: Any) -> ReconcilePass:
         """One round."""
-        return await self.parts.reconciler.round("test", **options)
+        return await self.parts.reconciler.reconcile("test", **options)
 
     async def off(self) -> ReconcilePass:
         """A round without any plugin: everything that was set is put back."""

@@ -99,7 +99,7 @@ class HookParts:
             allowed=self.allowed,
         )
         self.updates = ContainerUpdates(
-            self.store, self.call, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=asked
+            self.store, self.call, self.journal, allowed=self.allowed, refresh=self.sync.refresh, update_count=asked
         )
 
     async def call(self, method: str, message: bytes) -> bytes:

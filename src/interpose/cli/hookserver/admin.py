@@ -87,7 +87,7 @@ class HookServerViews(DaemonViews):
                 "listen": self._settings.listen if self._settings.serves_hooks else None,
                 "registration": {
                     "file": str(daemon.registrar.path),
-                    "registered": daemon.registrar.registered,
+                    "registered": daemon.registrar.is_registered,
                     "problem": daemon.registrar.problem,
                 },
                 "runtime": {
@@ -104,7 +104,7 @@ class HookServerViews(DaemonViews):
                     "problems": list(parts.node_file.problems) if parts.node_file is not None else [],
                 },
                 "node_problems": list(parts.gatherer.problems),
-                "rounds": sum(parts.reconciler.rounds.values()),
+                "rounds": sum(parts.reconciler.passes.values()),
                 "round": None
                 if last is None
                 else {
@@ -114,7 +114,7 @@ class HookServerViews(DaemonViews):
                     "in_step": last.listed,
                     "pods": len(last.subjects),
                     "wanted": last.wanted,
-                    "as_wanted": last.kept,
+                    "as_wanted": last.unchanged,
                     "written": last.written,
                     "errors": last.errors[:20],
                 },
@@ -136,7 +136,7 @@ class HookServerViews(DaemonViews):
 
     def _policy(self) -> dict[str, Any]:
         """What a policy of the relay decides in our place."""
-        policy, left = self._daemon.parts.policy, self._daemon.parts.applier.left
+        policy, left = self._daemon.parts.policy, self._daemon.parts.applier.left_to_policy
         return {
             "relay": self._settings.relay_admin,
             "reachable": policy.reachable,
@@ -157,12 +157,12 @@ class HookServerViews(DaemonViews):
             "module": type(plugin).__module__,
             "rule": name in rules.by_plugin,
             "problem": rules.problems.get(name, ""),
-            "left_out": name in parts.runner.left_out,
+            "left_out": name in parts.runner.suspended,
         }
 
     async def _rules(self, _request: ServerRequest) -> ServerResponse:
         reconciler = self._daemon.parts.reconciler
-        inputs = reconciler.surroundings.inputs
+        inputs = reconciler.node.inputs
         return json_response(
             {
                 "rules": {name: str(rule) for name, rule in reconciler.rules.by_plugin.items()},
@@ -175,11 +175,11 @@ class HookServerViews(DaemonViews):
 
     async def _values(self, _request: ServerRequest) -> ServerResponse:
         """All desired values, the actual ones, and reasons: a reconcile pass that changes nothing."""
-        done = await self._daemon.parts.reconciler.round("view", detail=True, act=False, record=False)
+        done = await self._daemon.parts.reconciler.reconcile("view", detail=True, apply=False, record=False)
         qos = {subject.pod.uid: found for subject in done.subjects if (found := qos_of(subject.pod.labels)) is not None}
         troubles = [
             ReportedProblem(failed.failure.plugin, failed.target.name, failed.failure.text)
-            for failed in done.desire.troubles
+            for failed in done.desired_state.problems
         ]
         problems = self._daemon.parts.reconciler.rules.problems
         return json_response(as_json(done.items, failures=troubles, problems=problems, qos=qos))

@@ -45,10 +45,10 @@ async def _main(settings: HookServerSettings, *, restore: bool, dry_run: bool, j
         if parts.node_file is not None:
             parts.node_file.load()
         parts.upstream.start()
-        done = await parts.reconciler.round("once", detail=True, act=not dry_run)
+        done = await parts.reconciler.reconcile("once", detail=True, apply=not dry_run)
         troubles = [
             ReportedProblem(failed.failure.plugin, failed.target.name, failed.failure.text)
-            for failed in done.desire.troubles
+            for failed in done.desired_state.problems
         ]
         _show(done, parts, troubles, acted=not dry_run, json_output=json_output)
         problems = list(parts.node_file.problems) if parts.node_file is not None else []
@@ -68,7 +68,7 @@ def _show(
     rules = parts.reconciler.rules
     problems, idle = rules.problems, idle_plugins(rules.by_plugin)
     known = [plugin for plugin in parts.plugins if plugin.name in rules.by_plugin]
-    missing = missing_parameters(known, parts.reconciler.surroundings.inputs.kernel)
+    missing = missing_parameters(known, parts.reconciler.node.inputs.kernel)
     qos = {subject.pod.uid: found for subject in done.subjects if (found := qos_of(subject.pod.labels)) is not None}
     if json_output:
         records = as_json(done.items, failures=troubles, problems=problems, idle=idle, missing=missing, qos=qos)
@@ -101,7 +101,7 @@ def remove_registration(settings: HookServerSettings) -> int:
     registrar = Registrar(
         registration.dir, registration.name, endpoint=registration.host_endpoint or settings.listen, hooks=()
     )
-    for path in dict.fromkeys(filter(None, (settings.listen, registrar.leads_to))):
+    for path in dict.fromkeys(filter(None, (settings.listen, registrar.registered_endpoint))):
         try:
             with suppress(NotADirectoryError):
                 check_unowned(path)

@@ -28,12 +28,12 @@ from interpose.hooks.server.actuators.resctrl import ResctrlActuator
 from interpose.hooks.server.node.kernel_features import probe
 from interpose.hooks.server.node.node_document import NodeDocument
 from interpose.hooks.server.node.node_file import NodeFile
-from interpose.hooks.server.node.node_inputs import Gatherer
+from interpose.hooks.server.node.node_inputs import NodeInputCollector
 from interpose.hooks.server.node.relay_policy import PATH, Fetch, RelayPolicy
 from interpose.hooks.server.plugin import AnyPlugin
-from interpose.hooks.server.plugin_registry import all_plugins, plugins_on, stages_of
+from interpose.hooks.server.plugin_registry import all_plugins, enabled_plugins, stages_of
 from interpose.hooks.server.pods.kubelet_client import KubeletPods, MetadataSource
-from interpose.hooks.server.pods.pod_annotations import managed
+from interpose.hooks.server.pods.pod_annotations import is_managed
 from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.cri_updates import ContainerUpdates
 from interpose.hooks.server.reconcile.inventory import Inventory, default_layout
@@ -100,17 +100,17 @@ class HookServerParts:
         # These updates are not requests of a kubelet; a relay shall not take them for that.
         marked = RuntimeCalls(Client(self.upstream, self.hub), metadata=(NOT_REQUESTED,))
         self.updates = ContainerUpdates(
-            self.store, marked, self.journal, allowed=self.allowed, refresh=self.sync.refresh, asked=hook_calls
+            self.store, marked, self.journal, allowed=self.allowed, refresh=self.sync.refresh, update_count=hook_calls
         )
         self.facts = MetadataSource(_kubelet(settings), on_late_answer)
-        self.policy = RelayPolicy(_relay(settings), now=time.monotonic, changed=on_late_answer)
+        self.policy = RelayPolicy(_relay(settings), now=time.monotonic, on_change=on_late_answer)
         self.node_file = None
         if settings.nodeslo:
             keep = f"{settings.state_dir}/{_DOCUMENT}"
             self.node_file = NodeFile(
-                settings.nodeslo, lambda _document: on_document(), keep=keep, remember=not dry_run
+                settings.nodeslo, lambda _document: on_document(), copy_path=keep, save_copy=not dry_run
             )
-        self.gatherer = Gatherer(
+        self.gatherer = NodeInputCollector(
             tree=self.tree,
             kubepods=places.kubepods,
             layout=default_layout(places.driver, places.kubepods),
@@ -126,10 +126,10 @@ class HookServerParts:
             applier=self.applier,
             updates=self.updates,
             runner=self.runner,
-            gather=self.gatherer.gather,
-            facts=self.facts.poll,
-            managed=managed,
-            policy=self.policy.ask,
+            collect_inputs=self.gatherer.collect,
+            overlay=self.facts.poll,
+            is_managed=is_managed,
+            policy=self.policy.poll,
         )
         self._adopt()
 
@@ -221,12 +221,12 @@ def find_served_stages(settings: HookServerSettings, plugins: tuple[AnyPlugin, .
 
 def select_plugins(settings: HookServerSettings) -> tuple[AnyPlugin, ...]:
     """The plugins that are on: our own, then those of installed packages in the order of the setting."""
-    own, wanted = plugins_on(settings.plugins), settings.plugins.external
+    own, wanted = enabled_plugins(settings.plugins), settings.plugins.external
     if not wanted:
         return own
-    from interpose.hooks.server.entry_points import UnusablePlugin, installed, load_plugins
+    from interpose.hooks.server.entry_points import UnusablePlugin, find_entry_points, load_plugins
 
-    external = load_plugins(wanted, installed(), [plugin.name for plugin in all_plugins(settings.plugins)])
+    external = load_plugins(wanted, find_entry_points(), [plugin.name for plugin in all_plugins(settings.plugins)])
     for plugin in external:
         if isinstance(plugin, UnusablePlugin):
             _log.error("Plugin cannot be loaded", extra={"kv": {"plugin": plugin.name, "err": plugin.problem}})

@@ -95,7 +95,7 @@ class HookServerDaemon(Daemon):
                 plugins=plugins,
                 hook_calls=self._count_hook_calls if settings.serves_hooks else None,
                 on_document=self._on_document,
-                on_late_answer=lambda: self._rounds.soon(KUBELET),
+                on_late_answer=lambda: self._rounds.trigger(KUBELET),
             )
             self._sockets = bound.pop_all()
         effects = ProxyEffects(
@@ -106,12 +106,12 @@ class HookServerDaemon(Daemon):
             applier=parts.applier,
             journal=parts.journal,
             sync=parts.sync,
-            leave=parts.resctrl.drop,
-            pools_changed=lambda: self._rounds.soon(POOLS),
-            facts=parts.facts.of,
+            remove_pod_state=parts.resctrl.drop,
+            pools_changed=lambda: self._rounds.trigger(POOLS),
+            overlay=parts.facts.of,
             owned=lambda: parts.policy.owned,
             started=self._on_started,
-            looked_at=lambda container: container in parts.updates.sending,
+            is_refreshed=lambda container: container in parts.updates.sending,
         )
         self.proxy = ProxyServer(
             plugins=plugins,
@@ -152,7 +152,7 @@ class HookServerDaemon(Daemon):
         if parts.node_file is not None:
             parts.node_file.load()
         await parts.reconciler.remake_rules((), complete=False)
-        await parts.policy.ask()  # before the first hook call is answered
+        await parts.policy.poll()  # before the first hook call is answered
         if self._socket is not None:
             await self._server.start(self._socket.sock)
             self.registrar.write()
@@ -160,7 +160,7 @@ class HookServerDaemon(Daemon):
         if parts.node_file is not None:
             parts.node_file.start()
         if settings.reconciles:
-            self._watch = CgroupWatch(parts.tree.watch_root, partial(self._rounds.soon, CGROUPS))
+            self._watch = CgroupWatch(parts.tree.watch_root, partial(self._rounds.trigger, CGROUPS))
             self._new_cgroups = NewCgroups(parts.tree, self._watch, now=time.monotonic)
         self._views.start(self._http)
         if self._socket is None:
@@ -182,7 +182,7 @@ class HookServerDaemon(Daemon):
         self.announce(f"{settings.mode} mode")
 
     def _start_reconciling(self) -> None:
-        self.parts.upstream.on_up = partial(self._rounds.soon, RUNTIME)
+        self.parts.upstream.on_up = partial(self._rounds.trigger, RUNTIME)
         self._rounds.start()
 
     async def shut_down(self, reason: str) -> int:
@@ -213,7 +213,7 @@ class HookServerDaemon(Daemon):
         parts = self.parts
         ready = [pod for pod in parts.store.pods.values() if pod.ready]
         await parts.reconciler.remake_rules(ready, complete=parts.sync.in_step)
-        self._rounds.soon(DOCUMENT)
+        self._rounds.trigger(DOCUMENT)
 
     def _pause_after(self, done: ReconcilePass) -> float | None:
         """Seconds until a pass is repeated that could not do everything; None if it could."""
@@ -229,7 +229,7 @@ class HookServerDaemon(Daemon):
     def _on_started(self, container: str) -> None:
         """A container was started; in proxy mode only this checks an update that was sent meanwhile."""
         if container in self.parts.updates.unconfirmed:
-            self._rounds.soon(NEWCOMERS)
+            self._rounds.trigger(NEWCOMERS)
 
     def _count_hook_calls(self, container: str) -> int:
         return self.proxy.asked.get(container, 0)
@@ -244,16 +244,16 @@ class HookServerDaemon(Daemon):
         changes = parts.reconciler.rule_changes
         # In proxy mode values are not watched, but corrected when something that decides about them has changed.
         acts = settings.reconciles or reasons != {TICK}
-        done = await parts.reconciler.round(reason, act=acts)
+        done = await parts.reconciler.reconcile(reason, apply=acts)
         if not acts and parts.reconciler.rule_changes != changes:
-            done = await parts.reconciler.round(reason)
+            done = await parts.reconciler.reconcile(reason)
         pauses = {AGAIN: self._pause_after(done)}
         if self._new_cgroups is not None:
-            layout = parts.reconciler.surroundings.layout
+            layout = parts.reconciler.node.layout
             pauses[NEWCOMERS] = await self._new_cgroups.after(done.subjects, layout, changed=done.written > 0)
         for cause, pause in pauses.items():
             if pause is not None:
-                self._rounds.later(cause, pause)
+                self._rounds.trigger_later(cause, pause)
         if done.listed and self._has_groups:
             uids = {subject.pod.uid for subject in done.subjects}
             await asyncio.to_thread(parts.resctrl.sweep, uids)

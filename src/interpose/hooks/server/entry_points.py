@@ -55,7 +55,7 @@ class UnusablePlugin(Plugin[None]):
         raise ValueError(self.problem)
 
 
-def installed(
+def find_entry_points(
     distributions: Callable[[], Iterable[metadata.Distribution]] = metadata.distributions,
 ) -> tuple[PluginEntryPoint, ...]:
     """All entry points of the group, by name. Nothing is imported.
@@ -63,45 +63,47 @@ def installed(
     A distribution that is installed twice counts once, as for the import system: the first on the path. One whose
     metadata cannot be read has no entry points.
     """
-    found: dict[str, list[PluginEntryPoint]] = {}
-    for one in distributions():
+    by_distribution: dict[str, list[PluginEntryPoint]] = {}
+    for distribution in distributions():
         with suppress(Exception):  # metadata of others: whatever is wrong with it is not about us
-            key = re.sub(r"[-_.]+", "-", one.name).lower()
-            if key not in found:
-                found[key] = [
-                    PluginEntryPoint(point.name, point.value, f"{one.name} {one.version}", point.load)
-                    for point in one.entry_points
+            key = re.sub(r"[-_.]+", "-", distribution.name).lower()
+            if key not in by_distribution:
+                by_distribution[key] = [
+                    PluginEntryPoint(point.name, point.value, f"{distribution.name} {distribution.version}", point.load)
+                    for point in distribution.entry_points
                     if point.group == GROUP
                 ]
-    return tuple(sorted(point for points in found.values() for point in points))
+    return tuple(sorted(point for points in by_distribution.values() for point in points))
 
 
 def load_plugins(
-    wanted: Sequence[str], found: Sequence[PluginEntryPoint], taken: Collection[str], *, timeout: float = _LOADING
+    wanted: Sequence[str], points: Sequence[PluginEntryPoint], reserved: Collection[str], *, timeout: float = _LOADING
 ) -> tuple[AnyPlugin, ...]:
     """The plugins of these names in this order, an UnusablePlugin for each that cannot be loaded."""
-    return tuple(_load(name, [one for one in found if one.name == name], found, taken, timeout) for name in wanted)
+    return tuple(
+        _load(name, [point for point in points if point.name == name], points, reserved, timeout) for name in wanted
+    )
 
 
 def _load(
     name: str,
-    fitting: Sequence[PluginEntryPoint],
-    found: Sequence[PluginEntryPoint],
-    taken: Collection[str],
+    matching: Sequence[PluginEntryPoint],
+    points: Sequence[PluginEntryPoint],
+    reserved: Collection[str],
     timeout: float,
 ) -> AnyPlugin:
-    if name.casefold() in {one.casefold() for one in taken}:
+    if name.casefold() in {known.casefold() for known in reserved}:
         text = "the name is that of one of interpose's own plugins, which have switches of their own"
-        return UnusablePlugin(name, "; ".join([*map(str, fitting), text]))
-    if not fitting:
-        names = ", ".join(sorted({one.name for one in found})) or "none"
+        return UnusablePlugin(name, "; ".join([*map(str, matching), text]))
+    if not matching:
+        names = ", ".join(sorted({point.name for point in points})) or "none"
         return UnusablePlugin(name, f"no installed package has an entry point {name!r} in {GROUP}; there are: {names}")
-    if len(fitting) > 1:
-        return UnusablePlugin(name, f"more than one package has a plugin of that name: {'; '.join(map(str, fitting))}")
-    point = fitting[0]
+    if len(matching) > 1:
+        return UnusablePlugin(name, f"more than one package has a plugin of that name: {'; '.join(map(str, matching))}")
+    point = matching[0]
     if not _NAME.fullmatch(name):
         return UnusablePlugin(name, f"{point}: a name is letters, digits, '_', '.' and '-', at most 63")
-    outcome = _in_time(point, timeout)
+    outcome = _load_in_time(point, timeout)
     if isinstance(outcome, str):
         return UnusablePlugin(name, f"{point}: {outcome}")
     if problem := _problem(name, outcome):
@@ -110,7 +112,7 @@ def _load(
     return plugin
 
 
-def _in_time(point: PluginEntryPoint, timeout: float) -> Any:
+def _load_in_time(point: PluginEntryPoint, timeout: float) -> Any:
     """What the entry point makes, or why it makes nothing, as text. A module that hangs holds up its thread only."""
     outcome: list[Any] = []
 
@@ -132,22 +134,22 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{place}"
 
 
-def _problem(name: str, made: Any) -> str:
+def _problem(name: str, plugin: Any) -> str:
     """What keeps an object from being used as a plugin; empty if nothing does."""
-    if not isinstance(made, Plugin):
-        return f"made a {type(made).__name__}, which is not a Plugin"
-    if getattr(made, "name", None) != name:
-        return f"its plugin calls itself {getattr(made, 'name', None)!r}"
-    if not isinstance(getattr(made, "summary", None), str):
+    if not isinstance(plugin, Plugin):
+        return f"made a {type(plugin).__name__}, which is not a Plugin"
+    if getattr(plugin, "name", None) != name:
+        return f"its plugin calls itself {getattr(plugin, 'name', None)!r}"
+    if not isinstance(getattr(plugin, "summary", None), str):
         return "summary is not a text"
-    serves: object = made.serves
+    serves: object = plugin.serves
     if not isinstance(serves, Mapping) or not all(isinstance(level, Level) for level in serves):
         return "serves is not a mapping of levels to sets of parameters"
-    sets: list[tuple[str, object, type]] = [("inputs", made.inputs, Input), ("stages", made.stages, HookPoint)]
+    sets: list[tuple[str, object, type]] = [("inputs", plugin.inputs, Input), ("stages", plugin.stages, HookPoint)]
     sets += [(f"serves[{level.name}]", parameters, Parameter) for level, parameters in serves.items()]
-    for what, values, kind in sets:
-        if not isinstance(values, frozenset) or not all(isinstance(one, kind) for one in values):
-            return f"{what} is not a frozenset of {kind.__name__}"
-    if Parameter.CPU_IDLE in made.serves.get(Level.CONTAINER, ()):
+    for attribute, values, kind in sets:
+        if not isinstance(values, frozenset) or not all(isinstance(value, kind) for value in values):
+            return f"{attribute} is not a frozenset of {kind.__name__}"
+    if Parameter.CPU_IDLE in plugin.serves.get(Level.CONTAINER, ()):
         return f"serves[CONTAINER]: {Parameter.CPU_IDLE} cannot be set on containers"
-    return "" if made.serves or made.envs else "serves nothing and sets no variables"
+    return "" if plugin.serves or plugin.envs else "serves nothing and sets no variables"

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from interpose.core.model.cgroup import Level, Parameter, Special
 from interpose.hooks.server.context import ContainerContext, GroupContext, PodContext, Response, Wish
 from interpose.hooks.server.node.rules import PluginRules
-from interpose.hooks.server.plugin import LEFT_OUT, AnyPlugin, NoWatch, Watch
+from interpose.hooks.server.plugin import SUSPENDED, AnyPlugin, NoWatch, Watch
 
 C = TypeVar("C", GroupContext, PodContext, ContainerContext)
 
@@ -35,15 +35,15 @@ class ParameterConflict(NamedTuple):
 class PluginResults:
     """What all plugins together want of one subject."""
 
-    wishes: dict[Parameter, tuple[str, Wish]] = field(default_factory=dict)  # with the plugin that wants it
+    values: dict[Parameter, tuple[str, Wish]] = field(default_factory=dict)  # with the plugin that wants it
     envs: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # variable -> (plugin, value, why)
     failures: list[PluginFailure] = field(default_factory=list)
-    quarrels: list[ParameterConflict] = field(default_factory=list)
+    conflicts: list[ParameterConflict] = field(default_factory=list)
 
-    def leave(self, parameters: Collection[Parameter]) -> None:
+    def drop(self, parameters: Collection[Parameter]) -> None:
         """Somebody else decides about these."""
         for parameter in parameters:
-            self.wishes.pop(parameter, None)
+            self.values.pop(parameter, None)
 
 
 class PluginChain:
@@ -56,63 +56,63 @@ class PluginChain:
 
     def group(self, context: GroupContext) -> PluginResults:
         """What plugins want of the node, a QoS directory or a host application."""
-        return self._ask(context, context.level, lambda plugin, rule, one: plugin.group(rule, one))
+        return self._run(context, context.level, lambda plugin, rule, own: plugin.group(rule, own))
 
     def pod(self, context: PodContext) -> PluginResults:
         """What plugins want of a pod."""
-        return self._ask(context, Level.POD, lambda plugin, rule, one: plugin.pod(rule, one))
+        return self._run(context, Level.POD, lambda plugin, rule, own: plugin.pod(rule, own))
 
     def container(self, context: ContainerContext) -> PluginResults:
         """What plugins want of a container, or of the sandbox container of a pod."""
-        return self._ask(context, context.level, lambda plugin, rule, one: plugin.container(rule, one))
+        return self._run(context, context.level, lambda plugin, rule, own: plugin.container(rule, own))
 
-    def _ask(self, context: C, level: Level, run: Callable[[AnyPlugin, Any, C], None]) -> PluginResults:
-        verdict = PluginResults()
+    def _run(self, context: C, level: Level, run: Callable[[AnyPlugin, Any, C], None]) -> PluginResults:
+        results = PluginResults()
         for plugin in self._plugins:
             allowed = plugin.serves.get(level, frozenset())
             if not allowed and not plugin.envs:
                 continue
             if plugin.name not in self._rules.by_plugin:
                 if (problem := self._rules.problems.get(plugin.name)) is not None:
-                    verdict.failures.append(PluginFailure(plugin.name, f"has no rule: {problem}"))
+                    results.failures.append(PluginFailure(plugin.name, f"has no rule: {problem}"))
                 continue
             if not self._watch.enter(plugin.name):
-                verdict.failures.append(PluginFailure(plugin.name, LEFT_OUT))
+                results.failures.append(PluginFailure(plugin.name, SUSPENDED))
                 continue
             own = replace(context, response=Response())
             failure = ""
             try:
                 run(plugin, self._rules.by_plugin[plugin.name], own)
-                _merge(verdict, plugin, allowed, own.response)
+                _merge(results, plugin, allowed, own.response)
             except Exception as error:  # whatever it is, it is this plugin's alone
                 failure = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
-                verdict.failures.append(PluginFailure(plugin.name, failure))
+                results.failures.append(PluginFailure(plugin.name, failure))
             finally:
                 self._watch.leave(plugin.name, failure)
-        return verdict
+        return results
 
 
-def _merge(verdict: PluginResults, plugin: AnyPlugin, allowed: frozenset[Parameter], response: Response) -> None:
+def _merge(results: PluginResults, plugin: AnyPlugin, allowed: frozenset[Parameter], response: Response) -> None:
     for parameter, wish in response.wishes.items():
         if parameter not in allowed:
-            verdict.failures.append(PluginFailure(plugin.name, f"sets {parameter}, which it does not serve there"))
+            results.failures.append(PluginFailure(plugin.name, f"sets {parameter}, which it does not serve there"))
             continue
         value, why = cast("tuple[object, object]", wish)  # plugins of others may have no type checker
         if not isinstance(value, int | str | Special) or not isinstance(why, str):
             text = f"sets {parameter} to {value!r} because of {why!r}: a value is int, str, UNLIMITED or CLEAR"
-            verdict.failures.append(PluginFailure(plugin.name, f"{text}, a reason is str"))
+            results.failures.append(PluginFailure(plugin.name, f"{text}, a reason is str"))
             continue
-        before = verdict.wishes.get(parameter)
+        before = results.values.get(parameter)
         if before is not None and before[1].value != wish.value:
-            verdict.quarrels.append(ParameterConflict(parameter, before[0], plugin.name))
-        verdict.wishes[parameter] = (plugin.name, wish)
+            results.conflicts.append(ParameterConflict(parameter, before[0], plugin.name))
+        results.values[parameter] = (plugin.name, wish)
     if response.envs and not plugin.envs:
-        verdict.failures.append(PluginFailure(plugin.name, "sets environment variables, which it does not serve"))
+        results.failures.append(PluginFailure(plugin.name, "sets environment variables, which it does not serve"))
         return
     for name, (value, why) in response.envs.items():
-        if not all(isinstance(one, str) for one in (name, value, why)):
-            verdict.failures.append(
+        if not all(isinstance(text, str) for text in (name, value, why)):
+            results.failures.append(
                 PluginFailure(plugin.name, f"sets variable {name!r}: name, value and reason are str")
             )
             continue
-        verdict.envs[name] = (plugin.name, value, why)
+        results.envs[name] = (plugin.name, value, why)

@@ -20,28 +20,31 @@ def plugin_collector(plugins: Iterable[AnyPlugin], runner: Runner, reconciler: R
 
     def collect() -> Iterable[Family]:
         stats = {name: runner.stats.get(name) or PluginRunStats() for name in names}
-        left_out = runner.left_out
+        suspended = runner.suspended
         yield _counter(
             "plugin_failures_total",
             "Runs of a plugin that failed: it was given something it cannot use, or has a mistake.",
-            [Sample(one.failures, {"plugin": name}) for name, one in stats.items()],
+            [Sample(plugin_stats.failures, {"plugin": name}) for name, plugin_stats in stats.items()],
         )
         yield _counter(
             "plugin_timeouts_total",
             "Runs of a plugin that did not return in time; it is left out for a while then.",
-            [Sample(one.timeouts, {"plugin": name}) for name, one in stats.items()],
+            [Sample(plugin_stats.timeouts, {"plugin": name}) for name, plugin_stats in stats.items()],
         )
         yield Family(
             f"{_PREFIX}_plugin_seconds",
             "histogram",
             "Time of one run of a plugin over one subject.",
-            [Buckets(BOUNDS, list(one.buckets), one.seconds, {"plugin": name}) for name, one in stats.items()],
+            [
+                Buckets(BOUNDS, list(plugin_stats.buckets), plugin_stats.seconds, {"plugin": name})
+                for name, plugin_stats in stats.items()
+            ],
         )
         yield _gauge(
             "plugin_up",
             "Whether a plugin runs: 0 while it is left out, or as long as it has no rule.",
             [
-                Sample(float(name not in left_out and name in reconciler.rules.by_plugin), {"plugin": name})
+                Sample(float(name not in suspended and name in reconciler.rules.by_plugin), {"plugin": name})
                 for name in names
             ],
         )
@@ -80,7 +83,7 @@ def hook_collector(server: ProxyServer) -> Collector:
             "Hook calls in which two plugins wanted different values; the later one had it.",
             [
                 Sample(count, {"parameter": parameter, "loser": loser, "winner": winner})
-                for (parameter, loser, winner), count in sorted(server.quarrels.items())
+                for (parameter, loser, winner), count in sorted(server.conflicts.items())
             ],
         )
 
@@ -120,14 +123,14 @@ def value_collector(applier: Applier, updates: ContainerUpdates, journal: Journa
             "Values that plugins want, or once set, and that a policy of the relay decides: they are left alone.",
             [
                 Sample(count, {"plugin": plugin, "parameter": parameter.value})
-                for (plugin, parameter), count in sorted(applier.left.items())
+                for (plugin, parameter), count in sorted(applier.left_to_policy.items())
             ],
         )
         yield _gauge("journal_entries", "Values that are ours, with what was found before.", [Sample(len(journal))])
         yield _counter(
             "rounds_total",
             "Rounds by what caused them.",
-            [Sample(count, {"reason": reason}) for reason, count in sorted(reconciler.rounds.items())],
+            [Sample(count, {"reason": reason}) for reason, count in sorted(reconciler.passes.items())],
         )
         yield _gauge(
             "conflicts",

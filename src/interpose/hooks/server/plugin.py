@@ -185,4 +185,4 @@ class NoWatch:
         """Whatever came of it."""
 
 
-LEFT_OUT: Final = "left out, it did not return in time before"
+SUSPENDED: Final = "left out, it did not return in time before"

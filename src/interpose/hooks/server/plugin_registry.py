@@ -31,9 +31,9 @@ def all_plugins(settings: PluginSettings) -> tuple[AnyPlugin, ...]:
     )
 
 
-def plugins_on(settings: PluginSettings) -> tuple[AnyPlugin, ...]:
+def enabled_plugins(settings: PluginSettings) -> tuple[AnyPlugin, ...]:
     """The plugins that are switched on, in their order."""
-    return tuple(one for one in all_plugins(settings) if getattr(settings, one.switch.replace("-", "_")))
+    return tuple(plugin for plugin in all_plugins(settings) if getattr(settings, plugin.switch.replace("-", "_")))
 
 
 def stages_of(plugins: tuple[AnyPlugin, ...], disabled: frozenset[HookPoint]) -> frozenset[HookPoint]:

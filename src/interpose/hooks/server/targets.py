@@ -29,7 +29,7 @@ class DesiredValue(NamedTuple):
     parameter: Parameter
     value: Value
     plugin: str
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from interpose.hooks.server.plugin import Watch
 
 # A plugin decides in some ten microseconds; its deadline is half a second.
 BOUNDS: Final = (0.00001, 0.000025, 0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
-_SHORT_WAIT: Final = 1000
+_YIELDS: Final = 1000
 
 
 class PluginRunStats:
@@ -74,7 +74,7 @@ class Gate:
         with self._lock:
             self.until[plugin] = math.inf if for_good else self._now() + self._pause
 
-    def lets(self, plugin: str) -> bool:
+    def may_try(self, plugin: str) -> bool:
         """Whether a plugin that was left out may be tried."""
         with self._lock:
             until = self.until.get(plugin)
@@ -101,10 +101,10 @@ class PluginWatch:
         "_now",
         "_trial",
         "abandoned",
-        "back",
         "culprit",
         "current",
         "interrupted",
+        "recovered",
         "stats",
         "thread",
     )
@@ -114,7 +114,7 @@ class PluginWatch:
         self.abandoned = False
         self.interrupted = False
         self.culprit = ""  # the plugin that wanted to end the thread or the program
-        self.back: list[str] = []  # plugins that were left out before and have returned this time
+        self.recovered: list[str] = []  # plugins that were left out before and have returned this time
         self.stats: dict[str, PluginRunStats] = {}
         self.thread: threading.Thread | None = None
         self._trial = ""
@@ -125,7 +125,7 @@ class PluginWatch:
     def enter(self, plugin: str) -> bool:
         """A plugin is about to run; False if it is left out."""
         if plugin in self._gate.until:
-            if not self._gate.lets(plugin):
+            if not self._gate.may_try(plugin):
                 return False
             self._trial = plugin
         self.current = (plugin, self._now())
@@ -142,7 +142,7 @@ class PluginWatch:
         if plugin == self._trial:
             self._trial = ""
             self._gate.open(plugin)
-            self.back.append(plugin)
+            self.recovered.append(plugin)
         if current is not None:
             stats = self.stats.get(plugin)
             if stats is None:
@@ -152,7 +152,7 @@ class PluginWatch:
     def _end(self) -> NoReturn:
         """This thread was given up. An exception that is on its way to it has to arrive here, not anywhere later."""
         if self.interrupted and sys.exc_info()[0] is not AbandonedError:
-            for _ in range(_SHORT_WAIT):  # the first round takes it, unless the plugin has swallowed it
+            for _ in range(_YIELDS):  # the first round takes it, unless the plugin has swallowed it
                 time.sleep(0)
         raise AbandonedError
 
@@ -224,7 +224,7 @@ class Runner:
         self._ended: asyncio.Event | None = None  # there from the moment of closing
 
     @property
-    def left_out(self) -> Mapping[str, float]:
+    def suspended(self) -> Mapping[str, float]:
         """Plugins that do not run at present, with the seconds they still wait; infinite: until a restart."""
         now = self._now()
         return {plugin: max(until - now, 0.0) for plugin, until in self._gate.until.copy().items()}
@@ -258,18 +258,18 @@ class Runner:
             raise RuntimeError("the runner is closed")
         job = _Job(call, PluginWatch(self._gate, self._now), future)
         self._jobs.add(job)
-        self._look_again(job, self._timeout)
+        self._schedule_check(job, self._timeout)
         self._queue.put(job)
-        self._staff()
+        self._start_threads()
 
-    def _staff(self) -> None:
+    def _start_threads(self) -> None:
         """As many threads as there are jobs, within limits."""
         while len(self._threads) < min(len(self._jobs), self._most_threads):
-            thread = _Thread(asyncio.get_running_loop(), self._queue, self._finished, self._left)
+            thread = _Thread(asyncio.get_running_loop(), self._queue, self._on_finished, self._on_thread_end)
             self._threads.add(thread)
             thread.start()
 
-    def _finished(self, job: _Job[Any], result: Any, error: BaseException | None) -> None:
+    def _on_finished(self, job: _Job[Any], result: Any, error: BaseException | None) -> None:
         if job not in self._jobs:
             return  # closed meanwhile
         self._jobs.discard(job)
@@ -277,13 +277,13 @@ class Runner:
         watch = job.watch
         for plugin, stats in watch.stats.items():
             self._stats_of(plugin).absorb(stats)
-        for plugin in watch.back:
+        for plugin in watch.recovered:
             _log.info("Plugin responds again", extra={"kv": {"plugin": plugin}})
         if error is not None and watch.culprit:
             # SystemExit and the like: as bad as not to return.
             self._stats_of(watch.culprit).failures += 1
-            self._leave_out(watch.culprit, f"raised {type(error).__name__}")
-            self._again(job)
+            self._suspend(watch.culprit, f"raised {type(error).__name__}")
+            self._run_again(job)
         elif job.future.done():
             pass
         elif error is None:
@@ -293,55 +293,55 @@ class Runner:
         else:  # in the loop these would mean something
             job.future.set_exception(RuntimeError(f"the job raised {type(error).__name__}: {error}"))
 
-    def _again(self, job: _Job[Any]) -> None:
+    def _run_again(self, job: _Job[Any]) -> None:
         if not job.future.done():
             self._start(job.call, job.future)
         else:
-            self._staff()
+            self._start_threads()
 
     # -- the clock
 
-    def _look_again(self, job: _Job[Any], delay: float) -> None:
+    def _schedule_check(self, job: _Job[Any], delay: float) -> None:
         job.due = job.loop.time() + delay
-        job.timer = job.loop.call_at(job.due, self._look, job)
+        job.timer = job.loop.call_at(job.due, self._check_deadline, job)
 
-    def _look(self, job: _Job[Any]) -> None:
+    def _check_deadline(self, job: _Job[Any]) -> None:
         current = job.watch.current
-        left = self._timeout if current is None else current[1] + self._timeout - self._now()
-        if current is None or left > 0:
-            self._look_again(job, left)
+        remaining = self._timeout if current is None else current[1] + self._timeout - self._now()
+        if current is None or remaining > 0:
+            self._schedule_check(job, remaining)
         elif job.loop.time() - job.due > self._timeout * _GRACE:
-            self._look_again(job, self._timeout * _GRACE)
+            self._schedule_check(job, self._timeout * _GRACE)
         elif not job.watch.abandon(current):
-            self._look_again(job, self._timeout)
+            self._schedule_check(job, self._timeout)
         else:
-            self._hung(job, current[0])
+            self._abandon(job, current[0])
 
-    def _hung(self, job: _Job[Any], plugin: str) -> None:
+    def _abandon(self, job: _Job[Any], plugin: str) -> None:
         self._jobs.discard(job)
         self._stats_of(plugin).timeouts += 1
         if job.watch.thread is not None:
             self._threads.discard(job.watch.thread)
         self.stuck += 1
-        self._leave_out(plugin, f"did not return within {self._timeout:g} s")
-        self._again(job)
+        self._suspend(plugin, f"did not return within {self._timeout:g} s")
+        self._run_again(job)
         grace = self._timeout * _GRACE
-        job.loop.call_later(grace, self._end_if_busy, job.watch, _busy_seconds(job.watch), grace)
+        job.loop.call_later(grace, self._interrupt_if_busy, job.watch, _busy_seconds(job.watch), grace)
 
-    def _end_if_busy(self, watch: PluginWatch, before: float, during: float) -> None:
+    def _interrupt_if_busy(self, watch: PluginWatch, before: float, during: float) -> None:
         if _busy_seconds(watch) - before > during * _BUSY:
             watch.interrupt()
 
-    def _leave_out(self, plugin: str, why: str) -> None:
+    def _suspend(self, plugin: str, reason: str) -> None:
         for_good = self.stuck >= self._most_stuck
         self._gate.close(plugin, for_good=for_good)
-        kv = {"plugin": plugin, "err": why, "stuck_threads": self.stuck}
+        kv = {"plugin": plugin, "err": reason, "stuck_threads": self.stuck}
         if for_good:
             _log.error("Plugin disabled until the next start", extra={"kv": kv})
         else:
             _log.error("Plugin suspended", extra={"kv": kv | {"seconds": self._pause}})
 
-    def _left(self, thread: "_Thread", abandoned: bool) -> None:
+    def _on_thread_end(self, thread: "_Thread", abandoned: bool) -> None:
         self._threads.discard(thread)
         if abandoned:
             self.stuck -= 1
@@ -373,14 +373,14 @@ class _Thread(threading.Thread):
         self,
         loop: asyncio.AbstractEventLoop,
         jobs: "queue.SimpleQueue[_Job[Any] | None]",
-        finished: Callable[[_Job[Any], Any, BaseException | None], None],
-        left: Callable[["_Thread", bool], None],
+        on_finished: Callable[[_Job[Any], Any, BaseException | None], None],
+        on_end: Callable[["_Thread", bool], None],
     ) -> None:
         super().__init__(name="plugins", daemon=True)
         self._loop = loop
         self._jobs = jobs
-        self._finished = finished
-        self._left = left
+        self._on_finished = on_finished
+        self._on_thread_end = on_end
 
     def run(self) -> None:
         """Until the end."""
@@ -391,14 +391,14 @@ class _Thread(threading.Thread):
                 if not job.future.cancelled():
                     result = job.call(job.watch)
             except AbandonedError:
-                self._tell(self._left, self, True)
+                self._call_on_loop(self._on_thread_end, self, True)
                 return
             except BaseException as raised:
                 error = raised
-            self._tell(self._finished, job, result, error)
+            self._call_on_loop(self._on_finished, job, result, error)
             del job, result, error  # what they hold shall not live until the next job comes
-        self._tell(self._left, self, False)
+        self._call_on_loop(self._on_thread_end, self, False)
 
-    def _tell(self, what: Callable[..., None], *about: Any) -> None:
+    def _call_on_loop(self, callback: Callable[..., None], *arguments: Any) -> None:
         with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
-            self._loop.call_soon_threadsafe(what, *about)
+            self._loop.call_soon_threadsafe(callback, *arguments)

@@ -29,7 +29,7 @@ def _packages(monkeypatch: pytest.MonkeyPatch) -> None:
         PluginEntryPoint("bad", "b:Bad", "acme 2", missing),
         PluginEntryPoint("toy", "t:Toy", "toys 1", lambda: Toy),
     )
-    monkeypatch.setattr(hookserver_plugins, "installed", lambda: found)
+    monkeypatch.setattr(hookserver_plugins, "find_entry_points", lambda: found)
 
 
 def run(*arguments: str, env: dict[str, str] | None = None) -> Result:

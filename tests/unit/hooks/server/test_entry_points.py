@@ -13,7 +13,7 @@ from interpose.core.model.cgroup import Level, Parameter
 from interpose.core.model.pod import Container, Pod
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.context import ContainerContext
-from interpose.hooks.server.entry_points import GROUP, PluginEntryPoint, UnusablePlugin, installed, load_plugins
+from interpose.hooks.server.entry_points import GROUP, PluginEntryPoint, UnusablePlugin, find_entry_points, load_plugins
 from interpose.hooks.server.evaluate import PluginChain
 from interpose.hooks.server.node.rules import PluginRules, make_rules
 from interpose.hooks.server.plugin import NodeInputs, Plugin
@@ -156,7 +156,7 @@ def test_the_others_go_on_and_what_it_set_stays() -> None:
     assert rules.by_plugin == {"good": 5}
     assert "no installed package" in rules.problems["gone"]
     verdict = PluginChain(plugins, rules).container(ContainerContext(pod=Pod(id="p"), request=Container(id="c")))
-    assert [wish.value for _, wish in verdict.wishes.values()] == [5]
+    assert [wish.value for _, wish in verdict.values.values()] == [5]
     assert [one.plugin for one in verdict.failures] == ["gone"]
     assert verdict.failures[0].text.startswith("has no rule: no installed package")
 
@@ -176,7 +176,8 @@ def found_in(*folders: Path) -> list[tuple[str, str, str]]:
     """What is installed there."""
     places = [str(folder) for folder in folders]
     return [
-        (one.name, one.reference, one.distribution) for one in installed(lambda: metadata.distributions(path=places))
+        (one.name, one.reference, one.distribution)
+        for one in find_entry_points(lambda: metadata.distributions(path=places))
     ]
 
 
@@ -209,4 +210,4 @@ def test_metadata_that_cannot_be_read_is_nobodys_plugin(tmp_path: Path) -> None:
 
 def test_this_environment_can_be_looked_at() -> None:
     """With whatever is installed beside us."""
-    assert all(isinstance(one, PluginEntryPoint) for one in installed())
+    assert all(isinstance(one, PluginEntryPoint) for one in find_entry_points())

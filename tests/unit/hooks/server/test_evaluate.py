@@ -92,15 +92,15 @@ def test_plugins_get_their_rule_and_are_named(kind: str) -> None:
         "container": lambda: run.container(ContainerContext(pod=POD, request=Container(id="c"))),
         "group": lambda: run.group(GroupContext(level=Level.QOS)),
     }[kind]()
-    assert verdict.wishes == {QUOTA: ("A", Wish(1, "rule 0")), SHARES: ("B", Wish(2, "rule 1"))}
+    assert verdict.values == {QUOTA: ("A", Wish(1, "rule 0")), SHARES: ("B", Wish(2, "rule 1"))}
     assert not verdict.failures
 
 
 def test_later_one_wins_and_the_quarrel_is_told() -> None:
     """Equal wishes are no quarrel."""
     verdict = hooks(Toy("A", sets(1)), Toy("B", sets(2)), Toy("C", sets(2))).pod(PodContext(request=POD))
-    assert verdict.wishes[SHARES] == ("C", Wish(2, "rule 2"))
-    assert verdict.quarrels == [ParameterConflict(SHARES, "A", "B")]
+    assert verdict.values[SHARES] == ("C", Wish(2, "rule 2"))
+    assert verdict.conflicts == [ParameterConflict(SHARES, "A", "B")]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_later_one_wins_and_the_quarrel_is_told() -> None:
 def test_failing_plugin_contributes_nothing(error: Exception, text: str) -> None:
     """What it had set before goes with it; the others count."""
     verdict = hooks(Toy("A", sets(1)), Toy("bad", raises(error)), Toy("C", sets(3, QUOTA))).pod(PodContext(request=POD))
-    assert {parameter: wish[0] for parameter, wish in verdict.wishes.items()} == {SHARES: "A", QUOTA: "C"}
+    assert {parameter: wish[0] for parameter, wish in verdict.values.items()} == {SHARES: "A", QUOTA: "C"}
     assert verdict.failures == [PluginFailure("bad", text)]
 
 
@@ -122,7 +122,7 @@ def test_what_a_plugin_does_not_serve_is_dropped() -> None:
         context.response.set_env("A", "1", "not mine")
 
     verdict = hooks(Toy("A", act)).container(ContainerContext(pod=POD, request=Container(id="c")))
-    assert list(verdict.wishes) == [SHARES]
+    assert list(verdict.values) == [SHARES]
     assert not verdict.envs
     assert [one.text for one in verdict.failures] == [
         "sets memory.limit_in_bytes, which it does not serve there",
@@ -153,7 +153,7 @@ def test_watch_sees_each_plugin_come_and_go() -> None:
     plugins = Toy("A", sets(1)), Toy("B", sets(2)), Toy("C", raises(ValueError("no")))
     verdict = hooks(*plugins, watch=watch).pod(PodContext(request=POD))
     assert watch.seen == [("enter", "A"), ("leave", "A", ""), ("enter", "B"), ("enter", "C"), ("leave", "C", "no")]
-    assert verdict.wishes[SHARES][0] == "A"
+    assert verdict.values[SHARES][0] == "A"
     assert [one.plugin for one in verdict.failures] == ["B", "C"]
 
 
@@ -183,7 +183,7 @@ def test_a_value_of_another_type_is_the_plugins_mistake(value: Any, why: Any) ->
     """It would break whoever carries it to the kernel, and the wishes of the others with it."""
     plugins = (Toy("odd", lambda _rule, context: context.response.set(QUOTA, value, why)), Toy("good", sets(5)))
     verdict = PluginChain(plugins, PluginRules(by_plugin={"odd": 1, "good": 2})).pod(PodContext(request=POD))
-    assert verdict.wishes == {SHARES: ("good", Wish(5, "rule 2"))}
+    assert verdict.values == {SHARES: ("good", Wish(5, "rule 2"))}
     assert [one.plugin for one in verdict.failures] == ["odd"]
     assert repr(value) in verdict.failures[0].text
 

@@ -11,7 +11,7 @@ from interpose.core.model.pod import Container, Pod
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.context import ContainerContext
 from interpose.hooks.server.plugin import AnyPlugin
-from interpose.hooks.server.plugin_registry import all_plugins, plugins_on, stages_of
+from interpose.hooks.server.plugin_registry import all_plugins, enabled_plugins, stages_of
 from interpose.hooks.server.plugins.cpuset import CpusetPlugin, CpusetRule
 from interpose.hooks.server.pods.pod_annotations import RESOURCE_STATUS
 
@@ -78,18 +78,18 @@ def test_a_plugin_that_requests_could_carry_for_is_asked_when_they_come(plugin: 
 @BY_NAME
 def test_each_plugin_can_be_the_only_one(plugin: AnyPlugin) -> None:
     """Its switch turns on it and nothing else."""
-    assert [one.name for one in plugins_on(only(switch_of(plugin)))] == [plugin.name]
+    assert [one.name for one in enabled_plugins(only(switch_of(plugin)))] == [plugin.name]
 
 
 def test_by_default_the_plugins_of_koordlets_defaults_are_on() -> None:
     """In their order."""
-    assert [one.name for one in plugins_on(PluginSettings())] == [one.name for one in ALL if one.default]
+    assert [one.name for one in enabled_plugins(PluginSettings())] == [one.name for one in ALL if one.default]
     assert [one.name for one in ALL if one.default] == ["BatchResource", "CPUSetAllocator", "GroupIdentity"]
 
 
 def test_all_off_is_none() -> None:
     """A hook server that only restores."""
-    assert plugins_on(only()) == ()
+    assert enabled_plugins(only()) == ()
 
 
 def test_a_fallback_that_is_none_is_refused() -> None:
@@ -111,7 +111,7 @@ def test_plugins_are_told_what_the_settings_say(unset: bool) -> None:
 
 def test_stages_are_those_of_the_plugins_that_are_on() -> None:
     """Nobody is asked about what nobody needs."""
-    on = plugins_on(only("oom_score"))
+    on = enabled_plugins(only("oom_score"))
     assert stages_of(on, frozenset()) == on[0].stages
     assert stages_of((), frozenset()) == frozenset()
 

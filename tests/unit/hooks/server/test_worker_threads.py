@@ -159,7 +159,7 @@ async def test_hung_plugin_is_left_out_and_the_job_run_again(
     assert runner.stats["hangs"].timeouts == 1
     assert runner.stats["hangs"].runs == 0
     assert runner.stats["A"].runs == 2  # what a thread did that was given up does not count
-    assert runner.left_out == {"hangs": 60.0}
+    assert runner.suspended == {"hangs": 60.0}
     assert runner.stuck == 1
     assert len([one for one in caplog.records if one.levelno == logging.ERROR]) == 1
 
@@ -196,7 +196,7 @@ async def test_several_hung_plugins_in_one_job(runner: Runner, clock: PluginCloc
     """One after the other is found out."""
     hang = lambda: clock.hang(release)  # noqa: E731
     assert await runner.run(running(A=hang, B=hang, C=nothing)) == ["C"]
-    assert runner.left_out.keys() == {"A", "B"}
+    assert runner.suspended.keys() == {"A", "B"}
 
 
 async def test_other_jobs_go_on_when_every_thread_hangs(
@@ -226,7 +226,7 @@ async def test_after_the_pause_one_run_tries(runner: Runner, release: threading.
     assert await runner.run(job) == ["B"]
     clock.time += 61
     assert await runner.run(job) == ["A", "B"]
-    assert not runner.left_out
+    assert not runner.suspended
     assert await runner.run(job) == ["A", "B"]
 
 
@@ -238,7 +238,7 @@ async def test_plugin_that_hangs_too_often_is_off_for_good(
     for _ in range(3):
         assert await runner.run(job) == ["B"]
         clock.time += 61
-    assert runner.left_out["A"] == math.inf
+    assert runner.suspended["A"] == math.inf
     assert "disabled until the next start" in caplog.text
     clock.time += 1e6
     assert await runner.run(job) == ["B"]
@@ -253,7 +253,7 @@ async def test_plugin_that_wants_to_end_the_program_is_left_out(runner: Runner) 
 
     assert await runner.run(running(A=nothing, leaves=leaves, C=nothing)) == ["A", "C"]
     assert runner.stats["leaves"].failures == 1
-    assert (runner.stuck, list(runner.left_out)) == (0, ["leaves"])
+    assert (runner.stuck, list(runner.suspended)) == (0, ["leaves"])
 
 
 async def test_whole_program_standing_still_is_no_plugins_fault(runner: Runner, clock: PluginClock) -> None:
@@ -276,7 +276,7 @@ async def test_whole_program_standing_still_is_no_plugins_fault(runner: Runner, 
     time.sleep(2 * TIMEOUT)  # noqa: ASYNC251 - the loop stands still
     for _ in range(3):
         await asyncio.sleep(0)  # it looks, and sees that it is late
-    assert not runner.left_out
+    assert not runner.suspended
     go.set()
     assert returned.wait(WAIT_LIMIT)  # the loop stands still until then: it cannot look too early
     assert await task == ["A"]

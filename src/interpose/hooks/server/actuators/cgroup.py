@@ -25,7 +25,7 @@ _SYSCTLS: Final[Mapping[Parameter, str]] = MappingProxyType(
 _SWITCH: Final = ("0", "1")
 
 
-class _Alone(int):
+class _DivergingValue(int):
     """A pod's value that a container of it does not have. Otherwise a plain number."""
 
     __slots__ = ()
@@ -72,13 +72,13 @@ class BvtActuator(CgroupActuator):
     def read(self, target: ActuatorTarget, parameter: Parameter) -> Value:
         """The value of the directory; told apart if one below a pod has another."""
         value = super().read(target, parameter)
-        if isinstance(value, int) and any(one != value for one in self._below(target, parameter)):
-            return _Alone(value)
+        if isinstance(value, int) and any(other != value for other in self._container_values(target, parameter)):
+            return _DivergingValue(value)
         return value
 
     def same(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
         """Whether everybody has it. Somebody who was ended between two writes leaves a pod alone with its value."""
-        return not isinstance(found, _Alone) and super().same(parameter, found, wanted)
+        return not isinstance(found, _DivergingValue) and super().same(parameter, found, wanted)
 
     def write(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> None:
         """Put it there and, for a pod, into the directories of its containers."""
@@ -87,7 +87,7 @@ class BvtActuator(CgroupActuator):
             with suppress(FileNotFoundError):  # it ended meanwhile
                 self._tree.write(directory, parameter, value)
 
-    def _below(self, target: ActuatorTarget, parameter: Parameter) -> Iterator[Value]:
+    def _container_values(self, target: ActuatorTarget, parameter: Parameter) -> Iterator[Value]:
         for directory in self._containers(target):
             with suppress(OSError, ValueError):
                 yield self._tree.read(directory, parameter)

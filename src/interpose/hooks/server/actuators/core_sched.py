@@ -29,9 +29,9 @@ MIXED: Final = "(mixed)"  # no label value and no uid has parentheses
 # Processes that fork while we go through them leave children behind that the list did not have; they inherit from
 # parents that have the cookie by now, so a few rounds see the last of them. Who still misses some is told by the read
 # that follows.
-_ROUNDS: Final = 5
+_ATTEMPTS: Final = 5
 # So many targets are remembered before those that are gone are looked for.
-_SWEEP_FROM: Final = 256
+_FORGET_FROM: Final = 256
 
 
 class CoreSchedActuator:
@@ -43,8 +43,8 @@ class CoreSchedActuator:
         self._lock = threading.Lock()
         self._cookies: dict[str, int] = {}  # of groups
         self._groups: dict[int, str] = {}  # the same, turned round
-        self._given: dict[tuple[Level, str], tuple[str, str]] = {}  # target -> (group, directory)
-        self._sweep_at = _SWEEP_FROM
+        self._assignments: dict[tuple[Level, str], tuple[str, str]] = {}  # target -> (group, directory)
+        self._forget_at = _FORGET_FROM
 
     @property
     def cookies(self) -> Mapping[str, int]:
@@ -56,7 +56,7 @@ class CoreSchedActuator:
         """Learn a group's cookie from a target that was given that group before we were started."""
         with self._lock:
             try:
-                found = set(self._found(target.directory).values()) - {0}
+                found = set(self._read_cookies(target.directory).values()) - {0}
             except FileNotFoundError:
                 return
             self._remember(target, group)
@@ -69,12 +69,12 @@ class CoreSchedActuator:
     def read(self, target: ActuatorTarget, parameter: Parameter) -> Value | None:
         """The group that every process of the target is in; see the top of this module."""
         with self._lock:
-            found = set(self._found(target.directory).values())
+            found = set(self._read_cookies(target.directory).values())
             if not found - {0}:
                 return None
             group = self._groups.get(next(iter(found))) if len(found) == 1 else None
             if group is None:
-                return MIXED if (target.level, target.key) in self._given else None
+                return MIXED if (target.level, target.key) in self._assignments else None
             self._remember(target, group)
             return group
 
@@ -96,44 +96,44 @@ class CoreSchedActuator:
 
     def _assign(self, target: ActuatorTarget, group: str) -> None:
         self._remember(target, group)
-        for _ in range(_ROUNDS):
-            found = self._found(target.directory)
+        for _ in range(_ATTEMPTS):
+            found = self._read_cookies(target.directory)
             if not found:
                 raise ProcessLookupError(errno.ESRCH, "no process in it", target.directory)
             try:
-                source, cookie = self._holder(group, found) or self._create(group, next(iter(found)))
-                without = [pid for pid, has in found.items() if has != cookie and pid != source]
-                if not without:
+                source, cookie = self._find_source(group, found) or self._create(group, next(iter(found)))
+                missing = [pid for pid, current in found.items() if current != cookie and pid != source]
+                if not missing:
                     return
-                self._coresched.assign(source, without, cookie)
+                self._coresched.assign(source, missing, cookie)
             except ProcessLookupError:
                 continue  # the one process we relied on is gone; look again
 
     def _clear(self, target: ActuatorTarget) -> None:
-        for _ in range(_ROUNDS):
-            having = [pid for pid, has in self._found(target.directory).items() if has]
-            if not having:
-                self._given.pop((target.level, target.key), None)
+        for _ in range(_ATTEMPTS):
+            assigned = [pid for pid, current in self._read_cookies(target.directory).items() if current]
+            if not assigned:
+                self._assignments.pop((target.level, target.key), None)
                 return
-            self._coresched.clear(having)
+            self._coresched.clear(assigned)
 
-    def _holder(self, group: str, found: Mapping[int, int]) -> tuple[int, int] | None:
+    def _find_source(self, group: str, found: Mapping[int, int]) -> tuple[int, int] | None:
         """A living process that has the group's cookie, and the cookie: one of these, or one of a sibling."""
         cookie = self._cookies.get(group)
         if cookie is None:
             return None
-        for processes in self._nearby(group, found):
-            for pid, has in processes.items():
-                if has == cookie:
+        for processes in self._candidate_processes(group, found):
+            for pid, current in processes.items():
+                if current == cookie:
                     return pid, cookie
         return None
 
-    def _nearby(self, group: str, found: Mapping[int, int]) -> Iterator[Mapping[int, int]]:
+    def _candidate_processes(self, group: str, found: Mapping[int, int]) -> Iterator[Mapping[int, int]]:
         yield found
-        for other, directory in self._given.values():
+        for other, directory in self._assignments.values():
             if other == group:
                 try:
-                    yield self._found(directory)
+                    yield self._read_cookies(directory)
                 except OSError:
                     continue  # whatever it is, another sibling may do
 
@@ -150,7 +150,7 @@ class CoreSchedActuator:
         self._learn(group, cookie)
         return pid, cookie
 
-    def _found(self, directory: str) -> dict[int, int]:
+    def _read_cookies(self, directory: str) -> dict[int, int]:
         """The cookie of each living process in a cgroup and below. Our own process is left out: it keeps cookie 0."""
         if not directory:
             raise FileNotFoundError(errno.ENOENT, "has no cgroup yet")
@@ -172,15 +172,17 @@ class CoreSchedActuator:
         del self._groups[self._cookies.pop(group)]
 
     def _remember(self, target: ActuatorTarget, group: str) -> None:
-        self._given[target.level, target.key] = (group, target.directory)
-        if len(self._given) > self._sweep_at:
-            self._sweep()
-            self._sweep_at = max(_SWEEP_FROM, 2 * len(self._given))
+        self._assignments[target.level, target.key] = (group, target.directory)
+        if len(self._assignments) > self._forget_at:
+            self._forget_gone()
+            self._forget_at = max(_FORGET_FROM, 2 * len(self._assignments))
 
-    def _sweep(self) -> None:
+    def _forget_gone(self) -> None:
         """Forget targets that are gone, and groups that no target is left of."""
-        self._given = {key: given for key, given in self._given.items() if self._exists(given[1])}
-        living = {group for group, _ in self._given.values()}
+        self._assignments = {
+            key: assignment for key, assignment in self._assignments.items() if self._exists(assignment[1])
+        }
+        living = {group for group, _ in self._assignments.values()}
         for group in [group for group in self._cookies if group not in living]:
             self._unlearn(group)
 

@@ -11,7 +11,7 @@ from interpose.core.model.cgroup import CLEAR, Parameter, Value
 from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.processes import Groups, Processes, processes_below
 
-_ROUNDS: Final = 5  # a process forked while we write has the value of its parent at that moment
+_ATTEMPTS: Final = 5  # a process forked while we write has the value of its parent at that moment
 _GONE: Final = (FileNotFoundError, ProcessLookupError)
 
 
@@ -33,14 +33,14 @@ class OomActuator:
             return
         if not isinstance(value, int):
             raise OSError(errno.EINVAL, f"{parameter} is a number, not {value}")
-        for _ in range(_ROUNDS):
+        for _ in range(_ATTEMPTS):
             scores = self._scores(target)
             if not scores:
                 raise ProcessLookupError(errno.ESRCH, "no process in it", target.directory)
-            behind = [pid for pid, score in scores.items() if score != value]
-            if not behind:
+            differing = [pid for pid, score in scores.items() if score != value]
+            if not differing:
                 return
-            for pid in behind:
+            for pid in differing:
                 try:
                     self._processes.set_oom_score_adj(pid, value)
                 except _GONE:

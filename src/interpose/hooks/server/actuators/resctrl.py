@@ -17,7 +17,7 @@ from interpose.host.resctrl import ROOT_GROUP, ResctrlTree, Schemata, parse_sche
 
 _PREFIX: Final = "koordlet-"
 _NOTE: Final = "#"
-_ROUNDS: Final = 5  # threads started while others are moved
+_ATTEMPTS: Final = 5  # threads started while others are moved
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class ResctrlActuator:
         group = self._group(target)
         threads = self._threads(target)
         try:
-            text = _rendered(self._resctrl.schemata(group))
+            text = _normalise(self._resctrl.schemata(group))
             outside = threads.difference(self._resctrl.tasks(group))
         except FileNotFoundError:
             return None
@@ -61,7 +61,7 @@ class ResctrlActuator:
             if new:  # nothing is better than a group that restricts nothing and takes one of the few places
                 self._resctrl.remove(group)
             raise error if isinstance(error, OSError) else OSError(errno.EINVAL, str(error)) from None
-        self._gather(target, group)
+        self._move_threads(target, group)
 
     def same(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
         """Whether the masks and numbers are those wanted, and every thread is in the group."""
@@ -88,14 +88,14 @@ class ResctrlActuator:
             group for group in groups if group.startswith(_PREFIX) and group.removeprefix(_PREFIX) not in known
         )
 
-    def sweep(self, known: Collection[str]) -> tuple[str, ...]:
+    def remove_orphans(self, known: Collection[str]) -> tuple[str, ...]:
         """Remove the groups that were orphans the last time too; a pod that is just being made is not known yet."""
         orphans = self.orphans(known)
-        gone = tuple(group for group in sorted(orphans & self._suspects) if self._removed(group))
-        self._suspects = orphans.difference(gone)
-        return gone
+        removed = tuple(group for group in sorted(orphans & self._suspects) if self._try_remove(group))
+        self._suspects = orphans.difference(removed)
+        return removed
 
-    def _removed(self, group: str) -> bool:
+    def _try_remove(self, group: str) -> bool:
         """One that cannot be removed is tried again in the next round, and keeps nobody else's."""
         try:
             return self._resctrl.remove(group)
@@ -113,8 +113,8 @@ class ResctrlActuator:
     def _threads(self, target: ActuatorTarget) -> frozenset[int]:
         return threads_below(self._groups, target.directory) if target.directory else frozenset()
 
-    def _gather(self, target: ActuatorTarget, group: str) -> None:
-        for _ in range(_ROUNDS):
+    def _move_threads(self, target: ActuatorTarget, group: str) -> None:
+        for _ in range(_ATTEMPTS):
             outside = self._threads(target) - frozenset(self._resctrl.tasks(group))
             if not outside:
                 return
@@ -132,7 +132,7 @@ class ResctrlActuator:
         return complete
 
 
-def _rendered(text: str) -> str:
+def _normalise(text: str) -> str:
     try:
         return render_schemata(parse_schemata(text))
     except ValueError:

@@ -35,7 +35,7 @@ _NOTHING: Final = (NumaCpus(socket=0, node=0, cpus=EMPTY),)
 _OURS: Final = frozenset((QosClass.LS, QosClass.BE))
 
 
-class Pooled(NamedTuple):
+class ComputedPools(NamedTuple):
     """The pools, and what could not be used to make them."""
 
     pools: CpuPools
@@ -48,7 +48,7 @@ def compute_pools(
     annotations: Mapping[str, str],
     kubelet: KubeletCpus = _UNKNOWN_KUBELET,
     unread: Sequence[str] = (),
-) -> Pooled:
+) -> ComputedPools:
     """Pools by (socket, node). `annotations` are those of the node and of its NodeResourceTopology.
 
     `unread` is what could not be found out about CPUs and kubelet. A pool of which nothing is left stays, empty.
@@ -56,11 +56,11 @@ def compute_pools(
     """
     of_node, of_pods = list(unread), list[str]()
     policy = _read(_policy, annotations, CPU_MANAGER, kubelet.policy, of_node)
-    bound, lse, ours = _taken_by(pods, of_pods)
-    both = _read(_reserved, annotations, RESERVATION, EMPTY, of_node)
-    both |= _read(_exclusive, annotations, SYSTEM_QOS, EMPTY, of_node)
+    bound, lse, ours = _assigned_cpus(pods, of_pods)
+    excluded_for_all = _read(_reserved, annotations, RESERVATION, EMPTY, of_node)
+    excluded_for_all |= _read(_exclusive, annotations, SYSTEM_QOS, EMPTY, of_node)
     if policy == "static":
-        both |= _union(
+        excluded_for_all |= _union(
             assigned
             for uid, containers in kubelet.assigned.items()
             if uid not in ours
@@ -68,10 +68,10 @@ def compute_pools(
         )
     ls = _read(_pools, annotations, LS_POOLS, cpus, of_node)
     be = _read(_pools, annotations, BE_POOLS, cpus, of_node)
-    return Pooled(
+    return ComputedPools(
         CpuPools(
-            ls=_without(ls, both | bound),
-            be=_without(be, both | lse),
+            ls=_subtract(ls, excluded_for_all | bound),
+            be=_subtract(be, excluded_for_all | lse),
             cpu_manager_policy=policy,
             problem="; ".join(of_node),
         ),
@@ -79,7 +79,7 @@ def compute_pools(
     )
 
 
-def _taken_by(pods: Iterable[Pod], problems: list[str]) -> tuple[CpuSet, CpuSet, set[str]]:
+def _assigned_cpus(pods: Iterable[Pod], problems: list[str]) -> tuple[CpuSet, CpuSet, set[str]]:
     """CPUs of all pods that are bound, those of LSE pods among them, and the uids of pods whose CPUs we look after."""
     bound, lse = EMPTY, EMPTY
     ours: set[str] = set()
@@ -98,9 +98,9 @@ def _taken_by(pods: Iterable[Pod], problems: list[str]) -> tuple[CpuSet, CpuSet,
     return bound, lse, ours
 
 
-def _without(cpus: Sequence[NumaCpus], taken: CpuSet) -> tuple[CpuPool, ...]:
+def _subtract(cpus: Sequence[NumaCpus], excluded: CpuSet) -> tuple[CpuPool, ...]:
     ordered = sorted(cpus, key=lambda part: (part.socket, part.node))
-    return tuple(CpuPool(socket=part.socket, node=part.node, cpus=str(part.cpus - taken)) for part in ordered)
+    return tuple(CpuPool(socket=part.socket, node=part.node, cpus=str(part.cpus - excluded)) for part in ordered)
 
 
 def _union(sets: Iterable[CpuSet]) -> CpuSet:
@@ -144,7 +144,7 @@ def _exclusive(value: Any) -> CpuSet:
 
 def _pools(value: Any) -> Sequence[NumaCpus]:
     if not isinstance(value, list):
-        raise ValueError(f"expected a list, found {_shown(value)}")
+        raise ValueError(f"expected a list, found {_describe(value)}")
     # Not one pool is one without CPUs: it was said that there is nothing to share, which is not the same as silence.
     return [
         NumaCpus(socket=_number(part, "socket"), node=_number(part, "node"), cpus=_cpus(part, "cpuset"))
@@ -155,7 +155,7 @@ def _pools(value: Any) -> Sequence[NumaCpus]:
 def _number(value: Any, name: str) -> int:
     number = _field(value, name, int, "a number", 0)
     if isinstance(number, bool) or not 0 <= number < MAX_CPUS:
-        raise ValueError(f"{name}: expected a number from 0 to {MAX_CPUS - 1}, found {_shown(number)}")
+        raise ValueError(f"{name}: expected a number from 0 to {MAX_CPUS - 1}, found {_describe(number)}")
     return number
 
 
@@ -167,18 +167,18 @@ def _cpus(value: Any, name: str) -> CpuSet:
         raise ValueError(f"{name}: {error}") from None
 
 
-def _field(value: Any, name: str, kind: type[T], what: str, default: T) -> T:
+def _field(value: Any, name: str, kind: type[T], expected: str, default: T) -> T:
     if not isinstance(value, dict):
-        raise ValueError(f"expected a group of keys, found {_shown(value)}")
+        raise ValueError(f"expected a group of keys, found {_describe(value)}")
     found = value.get(name.lower())
     if found is None:
         return default
     if not isinstance(found, kind):
-        raise ValueError(f"{name}: expected {what}, found {_shown(found)}")
+        raise ValueError(f"{name}: expected {expected}, found {_describe(found)}")
     return found
 
 
-def _shown(value: Any) -> str:
+def _describe(value: Any) -> str:
     if isinstance(value, dict | list):
         return "a list" if isinstance(value, list) else "a group of keys"
     return quoted(json.dumps(value))

@@ -30,9 +30,11 @@ def probe(
     core_sched: Callable[[], bool] = supported,
 ) -> Kernel:
     """The features; without a layout (the kubelet has made no cgroups yet) cgroups of others are looked at instead."""
-    places = tuple(_places(tree, layout))
+    directories = tuple(_probe_directories(tree, layout))
     return Kernel(
-        parameters=frozenset(name for name in TABLE if any(tree.supports(place, name) for place in places)),
+        parameters=frozenset(
+            name for name in TABLE if any(tree.supports(directory, name) for directory in directories)
+        ),
         group_identity=_sysctl(files, proc_root, "sched_group_identity_enabled"),
         sched_core=_sysctl(files, proc_root, "sched_core"),
         core_sched=core_sched(),
@@ -40,7 +42,7 @@ def probe(
     )
 
 
-def _places(tree: CgroupTree, layout: CgroupLayout | None) -> Iterator[str]:
+def _probe_directories(tree: CgroupTree, layout: CgroupLayout | None) -> Iterator[str]:
     """Directories to look at. The root, which lacks some files, counts only as long as there are no pods."""
     for directory in ("",) if layout is None else map(layout.qos_directory, KubeQos):
         yield directory

@@ -110,16 +110,16 @@ _BASES: Final = (_ROOT_BASE, "Kubepods", "KubepodsBurstable", "KubepodsBesteffor
 def _host_application(values: dict[str, Any]) -> HostApplication:
     name: str = values["name"]
     qos: QosClass | None = values.get("qos")
-    place = values.get("cgroupPath")
+    cgroup_path = values.get("cgroupPath")
     if not name:
         raise ValueError("name is empty")
-    if place is None:
+    if cgroup_path is None:
         base, directory = _ROOT_BASE, _directory(name)
         if folder := _FOLDERS.get(qos):
             directory = f"{folder}/{directory}"
     else:
-        base = place.get("base", _ROOT_BASE)
-        directory = _directory(f"{place.get('parentDir', '')}/{place.get('relativePath', '')}")
+        base = cgroup_path.get("base", _ROOT_BASE)
+        directory = _directory(f"{cgroup_path.get('parentDir', '')}/{cgroup_path.get('relativePath', '')}")
     return HostApplication(name=name, qos=qos, base=base, directory=directory)
 
 
@@ -136,13 +136,12 @@ def _directory(path: str) -> str:
 
 def _distinct(found: tuple[HostApplication, ...]) -> tuple[HostApplication, ...]:
     names: dict[tuple[str, str], str] = {}
-    for one in found:
-        place = one.base, one.directory
-        if place in names:
-            raise ValueError(
-                f"{quoted(names[place])} and {quoted(one.name)} have one directory, {quoted(one.directory)}"
-            )
-        names[place] = one.name
+    for application in found:
+        key = application.base, application.directory
+        if key in names:
+            both = f"{quoted(names[key])} and {quoted(application.name)}"
+            raise ValueError(f"{both} have one directory, {quoted(application.directory)}")
+        names[key] = application.name
     return found
 
 

@@ -29,13 +29,13 @@ from interpose.tasks import TaskBag
 # Seconds without a change after which a version counts: time enough for whoever writes it in several steps.
 SETTLE = 0.2
 # Seconds after which a file that never stands still is complained about.
-_RESTLESS = 10.0
+_UNSETTLED = 10.0
 # A file changed less than this before it was read may change again without a trace: some file systems count time in
 # steps of a second.
 _SETTLED_NS = 1_000_000_000
 # Reading again at the start because it changed meanwhile; one that always does is left alone until it is followed.
-_ROUNDS = 3
-_MAX_SAID = 400  # characters of one problem
+_ATTEMPTS = 3
+_MAX_PROBLEM = 400  # characters of one problem
 _MAX_LOGGED = 5  # problems in one line of the log; `problems` has all of them
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 MAX_BYTES: Final = 4 << 20  # a NodeSLO has some kilobytes, all annotations of a node 256 KiB
 
 
-class _Sight(NamedTuple):
+class _FileVersion(NamedTuple):
     """The file from outside: which version it is, and why it is not to be opened."""
 
     stamp: Stamp | None
@@ -58,7 +58,7 @@ class _Reading:
     document: NodeDocument | None = None
     problems: tuple[str, ...] = ()
     missing: bool = False
-    sight: _Sight | None = None
+    version: _FileVersion | None = None
 
 
 class NodeFile:
@@ -67,10 +67,10 @@ class NodeFile:
     def __init__(
         self,
         path: str,
-        changed: Callable[[NodeDocument], None],
+        on_change: Callable[[NodeDocument], None],
         *,
-        keep: str | None = None,
-        remember: bool = True,
+        copy_path: str | None = None,
+        save_copy: bool = True,
         trust: Trust | None = None,
         settle: float = SETTLE,
     ) -> None:
@@ -80,16 +80,16 @@ class NodeFile:
         self.loaded_at: float | None = None  # since when, in seconds of the wall clock
         self.problems: tuple[str, ...] = ()  # of the file as it is now; that it does not exist is one
         self.errors = 0  # versions that could not be used
-        self._changed = changed
-        self._keep = None if keep is None else Path(keep).with_suffix(Path(path).suffix)
-        self._remembers = remember
+        self._on_change = on_change
+        self._copy = None if copy_path is None else Path(copy_path).with_suffix(Path(path).suffix)
+        self._saves_copy = save_copy
         self._trust = Trust() if trust is None else trust
         self._settle = settle
         self._last: _Reading | None = None  # what was put in force or complained about
         self._watch: DirWatch | None = None
         self._tasks = TaskBag()
         self._following = False
-        self._again = asyncio.Event()
+        self._wake = asyncio.Event()
         self._limited = RateLimited(_log)
 
     def load(self) -> bool:
@@ -99,11 +99,11 @@ class NodeFile:
         """
         if self._apply(self._read_now()):
             return True
-        return self.document is None and self._recall()
+        return self.document is None and self._load_copy()
 
     def start(self) -> None:
         """Follow the file on the running loop."""
-        self._watch = DirWatch(str(Path(self.path).parent), self._look)
+        self._watch = DirWatch(str(Path(self.path).parent), self._on_directory_change)
 
     async def close(self) -> None:
         """Stop following; what is in force stays."""
@@ -111,105 +111,105 @@ class NodeFile:
             self._watch.close()
         await self._tasks.cancel()
 
-    def _look(self) -> None:
+    def _on_directory_change(self) -> None:
         """One look at a time; whatever happens meanwhile is worth one more."""
-        self._again.set()
+        self._wake.set()
         if not self._following:
             self._following = True
             self._tasks.spawn(self._follow(), name="node document")
 
     async def _follow(self) -> None:
         loop = asyncio.get_running_loop()
-        seen: _Sight | None = None  # a version that does not count yet
-        began = ripe = 0.0  # when the changes began, and from when on it counts
+        candidate: _FileVersion | None = None  # a version that does not count yet
+        changing_since = settled_at = 0.0  # when the changes began, and from when on it counts
         try:
-            while self._again.is_set() or seen is not None:
-                self._again.clear()
-                sight = await asyncio.to_thread(self._look_at)
-                if self._is_last(sight):
-                    seen = None
+            while self._wake.is_set() or candidate is not None:
+                self._wake.clear()
+                version = await asyncio.to_thread(self._examine)
+                if self._is_current(version):
+                    candidate = None
                     continue
                 now = loop.time()
-                began = now if seen is None else began
-                if sight != seen:
-                    seen, ripe = sight, now + self._settle
-                if now < ripe:
-                    if now - began > _RESTLESS:
+                changing_since = now if candidate is None else changing_since
+                if version != candidate:
+                    candidate, settled_at = version, now + self._settle
+                if now < settled_at:
+                    if now - changing_since > _UNSETTLED:
                         self._apply(_Reading(problems=(f"file {self.path}: changes all the time",)))
                     with suppress(TimeoutError):
-                        async with asyncio.timeout_at(ripe):
-                            await self._again.wait()
+                        async with asyncio.timeout_at(settled_at):
+                            await self._wake.wait()
                     continue
-                reading = await asyncio.to_thread(self._read, sight)
+                reading = await asyncio.to_thread(self._read, version)
                 if reading is not None:
-                    seen = None
+                    candidate = None
                     self._apply(reading)
         finally:
             self._following = False
 
-    def _is_last(self, sight: _Sight) -> bool:
+    def _is_current(self, version: _FileVersion) -> bool:
         """Whether it is what was put in force or complained about."""
-        return self._last is not None and self._last.sight == sight
+        return self._last is not None and self._last.version == version
 
     # -- in a thread
 
     def _read_now(self) -> _Reading:
-        for _ in range(_ROUNDS):
-            sight = self._look_at()
-            if self._last is not None and self._is_last(sight):
+        for _ in range(_ATTEMPTS):
+            version = self._examine()
+            if self._last is not None and self._is_current(version):
                 return self._last
-            if (reading := self._read(sight)) is not None:
+            if (reading := self._read(version)) is not None:
                 return reading
         return _Reading(problems=(f"file {self.path}: changes while it is read",))
 
-    def _look_at(self) -> _Sight:
+    def _examine(self) -> _FileVersion:
         try:
             found = examine(self.path, self._trust)
         except (FileNotFoundError, NotADirectoryError):
-            return _Sight(None, (f"file {self.path}: does not exist",), missing=True)
+            return _FileVersion(None, (f"file {self.path}: does not exist",), missing=True)
         except OSError as error:
-            return _Sight(None, (f"file {self.path}: cannot be opened: {error.strerror}",))
-        return _Sight(found.stamp, tuple(f"file {self.path}: {doubt}" for doubt in found.doubts))
+            return _FileVersion(None, (f"file {self.path}: cannot be opened: {error.strerror}",))
+        return _FileVersion(found.stamp, tuple(f"file {self.path}: {doubt}" for doubt in found.doubts))
 
-    def _read(self, sight: _Sight) -> _Reading | None:
+    def _read(self, version: _FileVersion) -> _Reading | None:
         """What is in it; None if it changed meanwhile. What has a problem from outside is not opened."""
-        if sight.stamp is None or sight.problems:
-            return _Reading(problems=sight.problems, missing=sight.missing, sight=sight)
-        age = time.time_ns() - max(sight.stamp.mtime_ns, sight.stamp.ctime_ns)
-        settled = sight if age >= _SETTLED_NS else None
+        if version.stamp is None or version.problems:
+            return _Reading(problems=version.problems, missing=version.missing, version=version)
+        age = time.time_ns() - max(version.stamp.mtime_ns, version.stamp.ctime_ns)
+        settled = version if age >= _SETTLED_NS else None
         data: bytes | None = None
         try:
             document = parse_node_document(read_document(self.path, MAX_BYTES), self.path)
-            reading = _Reading(document=document, sight=settled)
+            reading = _Reading(document=document, version=settled)
             with suppress(OSError):
                 data = Path(self.path).read_bytes()
         except ConfigError as error:
-            reading = _Reading(problems=tuple(map(_line, error.problems)), sight=settled)
-        if self._look_at() != sight:
+            reading = _Reading(problems=tuple(map(_printable, error.problems)), version=settled)
+        if self._examine() != version:
             return None
         if data is not None:
-            self._remember(data)
+            self._save_copy(data)
         return reading
 
-    def _remember(self, data: bytes) -> None:
+    def _save_copy(self, data: bytes) -> None:
         """A copy that cannot be made costs the next start something, not this one."""
-        if self._keep is None or not self._remembers:
+        if self._copy is None or not self._saves_copy:
             return
         try:
-            if self._keep.exists() and self._keep.read_bytes() == data:
+            if self._copy.exists() and self._copy.read_bytes() == data:
                 return
-            remove_leftovers(str(self._keep))
-            replace_file(str(self._keep), data)
+            remove_leftovers(str(self._copy))
+            replace_file(str(self._copy), data)
         except OSError as error:
             text = "Node document cannot be kept for the next start"
-            self._limited.log(logging.WARNING, text, file=str(self._keep), err=str(error))
+            self._limited.log(logging.WARNING, text, file=str(self._copy), err=str(error))
 
     # -- on the loop
 
-    def _recall(self) -> bool:
-        if self._keep is None:
+    def _load_copy(self) -> bool:
+        if self._copy is None:
             return False
-        path = str(self._keep)
+        path = str(self._copy)
         try:
             if examine(path, self._trust).doubts:
                 return False
@@ -219,7 +219,7 @@ class NodeFile:
         self.loaded_at = time.time()
         extra = {"kv": {"file": self.path, "kept_as": path}}
         _log.warning("Using the node document of the previous run", extra=extra)
-        self._changed(self.document)
+        self._on_change(self.document)
         return True
 
     def _apply(self, reading: _Reading) -> bool:
@@ -229,7 +229,7 @@ class NodeFile:
         self.problems = reading.problems
         if reading.document is None:
             if not known:
-                self._complain(reading)
+                self._log_problems(reading)
             return False
         if not known and self.document is not None:
             _log.info("Node document is valid again", extra={"kv": {"file": self.path}})
@@ -242,10 +242,10 @@ class NodeFile:
                 "kv": {"file": self.path, "node": reading.document.name, "policy": reading.document.slo is not None}
             },
         )
-        self._changed(reading.document)
+        self._on_change(reading.document)
         return True
 
-    def _complain(self, reading: _Reading) -> None:
+    def _log_problems(self, reading: _Reading) -> None:
         fields = {"file": self.path, "last_good_in_force": self.document is not None}
         if reading.missing:
             _log.warning("Node document does not exist, waiting for it", extra={"kv": fields})
@@ -257,7 +257,7 @@ class NodeFile:
         _log.warning("Invalid node document", extra={"kv": {**fields, "problems": problems}})
 
 
-def _line(problem: str) -> str:
+def _printable(problem: str) -> str:
     """A problem as it may be shown and logged: a file can hold any bytes."""
     text = escaped(problem)
-    return text if len(text) <= _MAX_SAID else f"{text[:_MAX_SAID]}..."
+    return text if len(text) <= _MAX_PROBLEM else f"{text[:_MAX_PROBLEM]}..."

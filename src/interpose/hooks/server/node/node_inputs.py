@@ -22,14 +22,14 @@ _log = logging.getLogger(__name__)
 _INCOMPLETE: Final = "the runtime has not listed all its pods"  # normal at the start
 
 
-class NodeInputSource(NamedTuple):
+class NodeSnapshot(NamedTuple):
     """What rules are made of, and how the kubelet names cgroups (None: there are none of its yet)."""
 
     inputs: NodeInputs
     layout: CgroupLayout | None
 
 
-class Gatherer:
+class NodeInputCollector:
     """Asks every source. A layout that was chosen is not looked for."""
 
     def __init__(
@@ -45,42 +45,42 @@ class Gatherer:
     ) -> None:
         self._tree = tree
         self._kubepods = kubepods
-        self._chosen = layout
+        self._layout = layout
         self._document = document
         self._probe = probe
         self._cpus = cpus
         self._kubelet = kubelet
         self._last_kubelet: KubeletCpus | None = None
-        self._remarks = RateLimited(_log)
+        self._limited = RateLimited(_log)
         self.problems: tuple[str, ...] = ()
 
-    def gather(self, pods: Sequence[Pod], complete: bool = True) -> NodeInputSource:
+    def collect(self, pods: Sequence[Pod], complete: bool = True) -> NodeSnapshot:
         """Everything as it is now. Pods that are not all there are: nobody knows whose CPUs are whose."""
         problems: list[str] = []  # that there is a substitute for
-        unread: list[str] = [] if complete else [_INCOMPLETE]
+        unreadable: list[str] = [] if complete else [_INCOMPLETE]
         document = self._document()
         # The topology has copies of the node's annotations, which may be old.
         annotations = {**document.topology_annotations, **document.annotations}
-        layout = self._chosen or detect_layout(self._tree, self._kubepods)
+        layout = self._layout or detect_layout(self._tree, self._kubepods)
         cpus: Sequence[NumaCpus] = ()
         try:
             self._last_kubelet = self._kubelet()
         except (OSError, ValueError) as error:
-            (unread if self._last_kubelet is None else problems).append(str(error))
+            (unreadable if self._last_kubelet is None else problems).append(str(error))
         try:
             cpus = self._cpus()
         except (OSError, ValueError) as error:
-            unread.append(str(error))
-        pooled = compute_pools(cpus, pods, annotations, self._last_kubelet or KubeletCpus(), unread)
-        problems += pooled.problems
-        for problem in (one for one in problems if one != _INCOMPLETE):
-            self._remarks.log(logging.WARNING, "Part of the node's state cannot be used", key=problem, err=problem)
+            unreadable.append(str(error))
+        shared = compute_pools(cpus, pods, annotations, self._last_kubelet or KubeletCpus(), unreadable)
+        problems += shared.problems
+        for problem in (text for text in problems if text != _INCOMPLETE):
+            self._limited.log(logging.WARNING, "Part of the node's state cannot be used", key=problem, err=problem)
         self.problems = tuple(problems)
         inputs = NodeInputs(
             slo=document.slo,
             labels=document.labels,
             annotations=annotations,
-            pools=pooled.pools,
+            pools=shared.pools,
             kernel=self._probe(layout),
         )
-        return NodeInputSource(inputs, layout)
+        return NodeSnapshot(inputs, layout)

@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 VERSION: Final = 1
 PATH: Final = "/v1/policy/owned"
-AWAY: Final = 60.0  # seconds after which a relay that does not answer has no say; a restart takes one or two
+AWAY_SECONDS: Final = 60.0  # a relay that does not answer for longer owns nothing; a restart takes one or two
 
 _PARAMETERS: Final = {field: parameter for parameter, field in CRI_FIELDS.items()}
 
@@ -48,25 +48,25 @@ def read_ownership(document: object) -> Ownership:
     if document.get("version") != VERSION:
         raise ValueError(f"has version {document.get('version')!r:.20}, this program reads version {VERSION}")
     policy, owns = document.get("policy"), document.get("owns")
-    if not isinstance(policy, str) or not isinstance(owns, list) or not all(isinstance(one, str) for one in owns):
+    if not isinstance(policy, str) or not isinstance(owns, list) or not all(isinstance(name, str) for name in owns):
         raise ValueError("has no policy, or no list of what it owns")
-    return Ownership(policy if owns else "", frozenset(_PARAMETERS[one] for one in owns if one in _PARAMETERS))
+    return Ownership(policy if owns else "", frozenset(_PARAMETERS[name] for name in owns if name in _PARAMETERS))
 
 
 class RelayPolicy:
     """What a relay said last. Without `fetch` there is none to ask."""
 
-    def __init__(self, fetch: Fetch | None, *, now: Callable[[], float], changed: Callable[[], None]) -> None:
+    def __init__(self, fetch: Fetch | None, *, now: Callable[[], float], on_change: Callable[[], None]) -> None:
         self.owned = Ownership()
         self.problem = ""  # why it could not be asked; empty also if nobody is there
         self.reachable = False
         self._fetch = fetch
         self._now = now
-        self._since: float | None = None  # when it answered last
-        self._remarks = RateLimited(_log)
-        self._poller = Poller(self._refresh, lambda: self.owned, changed, name="ask the relay for its policy")
+        self._answered_at: float | None = None  # when it answered last
+        self._limited = RateLimited(_log)
+        self._poller = Poller(self._refresh, lambda: self.owned, on_change, name="ask the relay for its policy")
 
-    async def ask(self) -> Ownership:
+    async def poll(self) -> Ownership:
         """What the policy owns, after a short wait for the latest."""
         if self._fetch is not None:
             await self._poller.poll()
@@ -83,22 +83,22 @@ class RelayPolicy:
             answer = await self._fetch()
             owned = Ownership() if answer is None else read_ownership(answer)
         except (OSError, ValueError) as error:
-            self._missed(error)
+            self._on_failure(error)
             return
-        self.reachable, self.problem, self._since = True, "", self._now()
-        self._become(owned)
+        self.reachable, self.problem, self._answered_at = True, "", self._now()
+        self._set_owned(owned)
 
-    def _missed(self, error: OSError | ValueError) -> None:
+    def _on_failure(self, error: OSError | ValueError) -> None:
         absent = isinstance(error, FileNotFoundError | ConnectionRefusedError)
         self.reachable, self.problem = False, "" if absent else str(error)
         if self.problem:
-            self._remarks.log(
+            self._limited.log(
                 logging.WARNING, "Relay cannot be asked for its policy", key=self.problem, err=self.problem
             )
-        if self._since is not None and self._now() - self._since > AWAY:
-            self._become(Ownership())
+        if self._answered_at is not None and self._now() - self._answered_at > AWAY_SECONDS:
+            self._set_owned(Ownership())
 
-    def _become(self, owned: Ownership) -> None:
+    def _set_owned(self, owned: Ownership) -> None:
         if owned != self.owned:
             values = ", ".join(sorted(owned.parameters)) or "none"
             kv = {"policy": owned.policy or "none", "values": values}

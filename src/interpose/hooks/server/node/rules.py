@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from interpose.hooks.server.plugin import LEFT_OUT, AnyPlugin, NodeInputs, NoWatch, PartialRuleError, Watch
+from interpose.hooks.server.plugin import SUSPENDED, AnyPlugin, NodeInputs, NoWatch, PartialRuleError, Watch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +27,7 @@ def make_rules(
     problems: dict[str, str] = {}
     for plugin in plugins:
         old = previous.by_plugin.get(plugin.name)
-        new, problem = _make(plugin, inputs, old, watch if watch is not None else NoWatch())
+        new, problem = _make_rule(plugin, inputs, old, watch if watch is not None else NoWatch())
         if new is not None:
             rules[plugin.name] = new
         if problem:
@@ -35,28 +35,28 @@ def make_rules(
     return PluginRules(by_plugin=rules, problems=problems)
 
 
-def _make(plugin: AnyPlugin, inputs: NodeInputs, old: Any, watch: Watch) -> tuple[Any, str]:
+def _make_rule(plugin: AnyPlugin, inputs: NodeInputs, old: Any, watch: Watch) -> tuple[Any, str]:
     """The rule, and what is wrong with the inputs or with the plugin."""
     if not watch.enter(plugin.name):
-        return old, LEFT_OUT
+        return old, SUSPENDED
     problem = failure = ""
     try:
         try:
             new = plugin.rule(inputs, old)
         except PartialRuleError as error:
             new, problem = error.rule, str(error)
-        same = bool(new == old)
+        unchanged = bool(new == old)
     except ValueError as error:
-        problem, same = str(error), True
+        problem, unchanged = str(error), True
     except Exception as error:  # a mistake of this plugin is no reason to lose the others
         problem = failure = f"{type(error).__name__}: {error}"
-        same = True
+        unchanged = True
     finally:
         watch.leave(plugin.name, failure)
-    return (old if same else new), problem
+    return (old if unchanged else new), problem
 
 
-def changed(before: PluginRules, after: PluginRules) -> frozenset[str]:
+def changed_plugins(before: PluginRules, after: PluginRules) -> frozenset[str]:
     """Names of the plugins whose rule came, changed or went."""
     names = {*before.by_plugin, *after.by_plugin}
     return frozenset(name for name in names if before.by_plugin.get(name) is not after.by_plugin.get(name))

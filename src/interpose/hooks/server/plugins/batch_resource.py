@@ -20,8 +20,8 @@ from interpose.hooks.server.node.nodeslo import SuppressPolicy
 from interpose.hooks.server.plugin import Input, NodeInputs, PartialRuleError, Plugin
 from interpose.hooks.server.pods.pod_annotations import (
     EXTENDED_RESOURCES,
-    Colocated,
-    colocated,
+    ColocatedAmounts,
+    colocated_amounts,
     extended_resources,
     normalization_ratio,
 )
@@ -70,11 +70,15 @@ class BatchResource(Plugin[BatchRule]):
             return
         pod = context.request
         listed = extended_resources(pod.annotations).values()
-        parts = [(part, one.init) for one in listed if (part := colocated(context.qos, one)) is not None]
+        parts = [
+            (part, resources.init)
+            for resources in listed
+            if (part := colocated_amounts(context.qos, resources)) is not None
+        ]
         if parts:
             cpu, memory = _overhead(pod.overhead)
-            total = Colocated(
-                cpu_request=_at_once([(part.cpu_request, init) for part, init in parts]),
+            total = ColocatedAmounts(
+                cpu_request=_concurrent_sum([(part.cpu_request, init) for part, init in parts]),
                 cpu_limit=_limit([(part.cpu_limit, init) for part, init in parts], cpu),
                 memory_limit=_limit([(part.memory_limit, init) for part, init in parts], memory),
             )
@@ -83,12 +87,12 @@ class BatchResource(Plugin[BatchRule]):
     def container(self, rule: BatchRule, context: ContainerContext) -> None:
         """What the annotation says about this container."""
         extended = extended_resources(context.annotations).get(context.request.name)
-        part = colocated(context.qos, extended) if extended is not None else None
+        part = colocated_amounts(context.qos, extended) if extended is not None else None
         if part is not None:
             _set(context.response, rule, part, context.request.requested.cpu_period)
 
 
-def _set(response: Response, rule: BatchRule, amounts: Colocated, period: int) -> None:
+def _set(response: Response, rule: BatchRule, amounts: ColocatedAmounts, period: int) -> None:
     quota, why = _quota(rule, amounts.cpu_limit, period if period > 0 else PERIOD)
     response.set(Parameter.CPU_SHARES, shares_of(amounts.cpu_request), f"CPU request {amounts.cpu_request}m {_SOURCE}")
     response.set(Parameter.CPU_QUOTA, quota, why)
@@ -109,7 +113,7 @@ def _quota(rule: BatchRule, limit: int, period: int) -> tuple[int | Special, str
     return scaled_quota(quota, rule.ratio), f"{why}, on CPUs {rule.ratio:g} times as fast"
 
 
-def _at_once(amounts: Sequence[tuple[int, bool]]) -> int:
+def _concurrent_sum(amounts: Sequence[tuple[int, bool]]) -> int:
     """The most that is needed at one time, as Kubernetes counts; of containers in the order of their start.
 
     An init container runs beside those before it that stay, and is gone when the next one starts.
@@ -123,7 +127,7 @@ def _at_once(amounts: Sequence[tuple[int, bool]]) -> int:
 
 def _limit(limits: Sequence[tuple[int, bool]], overhead: int) -> int:
     """The limit of all; none if one of them has none."""
-    return min(_at_once(limits) + overhead, MAX_QUANTITY) if all(limit for limit, _ in limits) else 0
+    return min(_concurrent_sum(limits) + overhead, MAX_QUANTITY) if all(limit for limit, _ in limits) else 0
 
 
 def _overhead(resources: LinuxResources) -> tuple[int, int]:

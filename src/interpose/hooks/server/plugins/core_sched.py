@@ -95,8 +95,8 @@ class CoreSchedPlugin(Plugin[CoreSchedRule]):
         """Idle for classes that shall only have what nobody else wants; a matter of the class, not of the group."""
         policy = rule.policy_of(context.qos, context.kube_qos)
         if policy is not None and policy.idle:
-            who = context.qos or context.kube_qos
-            context.response.set(Parameter.CPU_IDLE, 1, f"{who}: {policy.key}.cpuQOS.schedIdle 1")
+            subject = context.qos or context.kube_qos
+            context.response.set(Parameter.CPU_IDLE, 1, f"{subject}: {policy.key}.cpuQOS.schedIdle 1")
 
     def container(self, rule: CoreSchedRule, context: ContainerContext) -> None:
         """The group of its pod, for containers and for the sandbox alike."""
@@ -108,22 +108,22 @@ class CoreSchedPlugin(Plugin[CoreSchedRule]):
             context.response.set(Parameter.CORE_SCHED, *wish)
 
 
-def _group_of(pod: Pod, policy: ClassPolicy, who: str) -> Wish | None:
+def _group_of(pod: Pod, policy: ClassPolicy, subject: str) -> Wish | None:
     """The name of the pod's group; None if it wants none. ValueError if its labels make no sense."""
-    chosen = pod.labels.get(POLICY_LABEL, "")
+    policy_label = pod.labels.get(POLICY_LABEL, "")
     label = pod.labels.get(GROUP_LABEL, "")
     group, why = _NAMED + label, f"label {GROUP_LABEL}" if label else "the group of pods that name none"
-    if chosen == NONE:
+    if policy_label == NONE:
         return None
-    if chosen == EXCLUSIVE:
+    if policy_label == EXCLUSIVE:
         if not pod.uid:  # all such pods together would be in one group, the opposite of what they ask for
             raise ValueError(f"label {POLICY_LABEL}: {EXCLUSIVE!r} needs the uid of the pod, which is not known")
         group, why = _OWN + pod.uid, f"label {POLICY_LABEL} {EXCLUSIVE}"
-    elif chosen:
-        raise ValueError(f"label {POLICY_LABEL}: expected {NONE!r} or {EXCLUSIVE!r}, found {quoted(chosen)}")
+    elif policy_label:
+        raise ValueError(f"label {POLICY_LABEL}: expected {NONE!r} or {EXCLUSIVE!r}, found {quoted(policy_label)}")
     if policy.expeller:
-        return Wish(_EXPELLER + group, f"{who}: {why}, {policy.key}.cpuQOS.coreExpeller")
-    return Wish(group, f"{who}: {why}")
+        return Wish(_EXPELLER + group, f"{subject}: {why}, {policy.key}.cpuQOS.coreExpeller")
+    return Wish(group, f"{subject}: {why}")
 
 
 # -- the tables

@@ -16,15 +16,15 @@ from interpose.hooks.server.context import ContainerContext
 from interpose.hooks.server.plugin import Input, NodeInputs, Plugin
 from interpose.hooks.server.pods.pod_annotations import (
     NORMALIZATION_RATIO,
-    Extended,
-    colocated,
+    ExtendedResources,
+    colocated_amounts,
     extended_resources,
     normalization_ratio,
     resource_status,
 )
 
 _CLASSES: Final = frozenset((QosClass.LS, None))
-_NOTHING: Final = Extended()
+_NOTHING: Final = ExtendedResources()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +57,12 @@ class CpuNormalization(Plugin[NormalizationRule]):
 
     def container(self, rule: NormalizationRule, context: ContainerContext) -> None:
         """A container with a CPU limit, unless its pod has CPUs of its own or its limit is one of another kind."""
-        asked = context.request.requested.cpu_quota
-        if rule.ratio is None or rule.ratio <= 1 or asked <= 0 or context.qos not in _CLASSES:
+        requested = context.request.requested.cpu_quota
+        if rule.ratio is None or rule.ratio <= 1 or requested <= 0 or context.qos not in _CLASSES:
             return
         if resource_status(context.annotations).cpuset:
             return
         extended = extended_resources(context.annotations).get(context.request.name, _NOTHING)
-        if colocated(context.qos, extended) is None:
-            why = f"{asked} on CPUs {rule.ratio:g} times as fast: annotation {NORMALIZATION_RATIO} of the node"
-            context.response.set(Parameter.CPU_QUOTA, scaled_quota(asked, rule.ratio), why)
+        if colocated_amounts(context.qos, extended) is None:
+            why = f"{requested} on CPUs {rule.ratio:g} times as fast: annotation {NORMALIZATION_RATIO} of the node"
+            context.response.set(Parameter.CPU_QUOTA, scaled_quota(requested, rule.ratio), why)

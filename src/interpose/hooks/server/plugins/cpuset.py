@@ -104,8 +104,10 @@ class CpusetPlugin(Plugin[CpusetRule]):
 
     def group(self, rule: CpusetRule, context: GroupContext) -> None:
         """A host application shares with the pods of its class; one that is BE or of no class is left alone."""
-        if context.qos in _SHARING_APPS and _known(rule):
-            context.response.wishes[Parameter.CPUSET_CPUS] = _shared(rule.ls, f"{context.qos}: all LS share pools")
+        if context.qos in _SHARING_APPS and _has_pools(rule):
+            context.response.wishes[Parameter.CPUSET_CPUS] = _share_pool_value(
+                rule.ls, f"{context.qos}: all LS share pools"
+            )
 
     def pod(self, rule: CpusetRule, context: PodContext) -> None:
         """Only the quota: containers have the CPUs."""
@@ -122,7 +124,7 @@ class CpusetPlugin(Plugin[CpusetRule]):
             nodes = _nodes_with(status.numa, (*_CPU, *_MEMORY))
             if nodes:
                 context.response.set(
-                    Parameter.CPUSET_MEMS, _listed(nodes), f"NUMA nodes in annotation {RESOURCE_STATUS}"
+                    Parameter.CPUSET_MEMS, _format_nodes(nodes), f"NUMA nodes in annotation {RESOURCE_STATUS}"
                 )
 
     def _lift_quota(self, status: ResourceStatus, response: Response) -> None:
@@ -133,27 +135,28 @@ class CpusetPlugin(Plugin[CpusetRule]):
         """The first of these that applies; the order is the policy."""
         if status.cpuset:
             return Wish(status.cpuset, f"annotation {RESOURCE_STATUS}")
-        if not _known(rule):
+        if not _has_pools(rule):
             return None
         qos = context.qos
         nodes = _nodes_with(status.numa, _CPU)
         if nodes and (qos is not QosClass.BE or self._be_cpu_manager):
             pools, name = (rule.be, "BE") if qos is QosClass.BE else (rule.ls, "LS")
-            chosen = tuple(pool for pool in pools if pool.node in nodes)
-            return _shared(chosen, f"{name} share pools of NUMA nodes {_listed(nodes)}: annotation {RESOURCE_STATUS}")
+            selected = tuple(pool for pool in pools if pool.node in nodes)
+            why = f"{name} share pools of NUMA nodes {_format_nodes(nodes)}: annotation {RESOURCE_STATUS}"
+            return _share_pool_value(selected, why)
         if qos is QosClass.SYSTEM and rule.system:
             return Wish(rule.system, f"SYSTEM: annotation {SYSTEM_QOS} of the node")
         if qos is QosClass.LS:
-            return _shared(rule.ls, "LS: all LS share pools")
+            return _share_pool_value(rule.ls, "LS: all LS share pools")
         if context.kube_qos is KubeQos.BEST_EFFORT:
             # Whatever limits best-effort pods together does it in their parent; a wider set of one's own would collide.
             return Wish(CLEAR, "BestEffort: the CPUs of its parent")
         if rule.kubelet_static:
             return None
-        return _shared(rule.ls, f"{qos or 'no class'}, no CPUs of its own: all LS share pools")
+        return _share_pool_value(rule.ls, f"{qos or 'no class'}, no CPUs of its own: all LS share pools")
 
 
-def _known(rule: CpusetRule) -> bool:
+def _has_pools(rule: CpusetRule) -> bool:
     """Whether there are pools; False if nobody knows this node's CPUs (yet). ValueError if something is wrong.
 
     An error and not just no wish, which would take the restriction off those who have one.
@@ -163,7 +166,7 @@ def _known(rule: CpusetRule) -> bool:
     return bool(rule.ls)
 
 
-def _shared(pools: tuple[CpuPool, ...], why: str) -> Wish:
+def _share_pool_value(pools: tuple[CpuPool, ...], why: str) -> Wish:
     union = EMPTY
     for pool in pools:
         union |= CpuSet.parse(pool.cpus)
@@ -180,8 +183,8 @@ def _normalised(pool: CpuPool) -> CpuPool:
 
 
 def _nodes_with(numa: tuple[NumaResources, ...], names: tuple[str, ...]) -> frozenset[int]:
-    return frozenset(one.node for one in numa if any(one.resources.get(name, Fraction(0)) > 0 for name in names))
+    return frozenset(part.node for part in numa if any(part.resources.get(name, Fraction(0)) > 0 for name in names))
 
 
-def _listed(nodes: frozenset[int]) -> str:
+def _format_nodes(nodes: frozenset[int]) -> str:
     return str(CpuSet.of(nodes))

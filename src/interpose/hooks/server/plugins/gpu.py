@@ -55,11 +55,11 @@ class GpuEnv(Plugin[bool]):
             return
         envs = {_DEVICES: ",".join(str(device.minor) for device in devices)}
         if context.pod.labels.get(PROVIDER) == _HAMI:
-            envs |= self._shared(devices, context.request)
+            envs |= self._hami_limits(devices, context.request)
         for name, value in envs.items():
             context.response.set_env(name, value, f"annotation {DEVICE_ALLOCATED}")
 
-    def _shared(self, devices: Sequence[AllocatedDevice], container: Container) -> dict[str, str]:
+    def _hami_limits(self, devices: Sequence[AllocatedDevice], container: Container) -> dict[str, str]:
         """Limits for HAMi-core; none if all devices are the pod's alone."""
         ratios = [_amount(device, _RATIO) for device in devices]
         if all(ratio >= _WHOLE for ratio in ratios):
@@ -85,7 +85,7 @@ def _limits(name: str, values: Sequence[int]) -> dict[str, str]:
     """One variable if it is right for all devices; else also one for each, by its place in the list of devices."""
     envs = {name: str(values[0])}
     if len(set(values)) > 1:
-        envs |= {f"{name}_{place}": str(value) for place, value in enumerate(values)}
+        envs |= {f"{name}_{index}": str(value) for index, value in enumerate(values)}
     return envs
 
 

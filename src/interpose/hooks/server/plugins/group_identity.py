@@ -45,13 +45,13 @@ class IdentityBackend(StrEnum):
 
 
 # For kernels without bvt: the backend, what it needs, and the value that pods with -1 get.
-_INSTEAD: Final[Mapping[Fallback, tuple[IdentityBackend, Parameter, int]]] = MappingProxyType(
+_FALLBACKS: Final[Mapping[Fallback, tuple[IdentityBackend, Parameter, int]]] = MappingProxyType(
     {
         Fallback.IDLE: (IdentityBackend.IDLE, Parameter.CPU_IDLE, 1),
         Fallback.SHARES: (IdentityBackend.SHARES, Parameter.CPU_SHARES, MIN_SHARES),
     }
 )
-_LAST_ONLY: Final = MappingProxyType({backend: (parameter, value) for backend, parameter, value in _INSTEAD.values()})
+_LAST_ONLY: Final = MappingProxyType({backend: (parameter, value) for backend, parameter, value in _FALLBACKS.values()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,23 +136,23 @@ class GroupIdentity(Plugin[GroupIdentityRule]):
         wish = rule.by_kube[context.kube_qos] if context.qos is None else rule.by_class[context.qos]
         text = context.request.annotations.get(ANNOTATION)
         if text is not None and context.qos is QosClass.LS:
-            wish = _own_word(text, wish)
-        _tell(context.response, rule.backend, wish)
+            wish = _annotation_value(text, wish)
+        _set_identity(context.response, rule.backend, wish)
 
     def _backend(self, kernel: Kernel) -> tuple[IdentityBackend, str]:
         """What to use on this kernel, or why nothing can be used."""
         if Parameter.CPU_BVT in kernel.parameters or kernel.group_identity is not None:
             return IdentityBackend.BVT, ""
         missing = f"this kernel has no {Parameter.CPU_BVT}"
-        if self._fallback not in _INSTEAD:
+        if self._fallback not in _FALLBACKS:
             return IdentityBackend.OFF, f"{missing}, and nothing was chosen instead"
-        backend, needed, _ = _INSTEAD[self._fallback]
+        backend, needed, _ = _FALLBACKS[self._fallback]
         if needed not in kernel.parameters:
             return IdentityBackend.OFF, f"{missing}, and no {needed} either"
         return backend, ""
 
 
-def _tell(response: Response, backend: IdentityBackend, wish: Wish) -> None:
+def _set_identity(response: Response, backend: IdentityBackend, wish: Wish) -> None:
     if backend is IdentityBackend.BVT:
         response.set(Parameter.CPU_BVT, *wish)
     elif wish.value == LAST:  # what stands in for bvt can only put pods behind, not rank the others
@@ -212,17 +212,17 @@ def _sysctls(kernel: Kernel) -> tuple[tuple[Parameter, int], ...]:
 # -- the annotation
 
 
-def _own_word(text: str, of_class: Wish) -> Wish:
+def _annotation_value(text: str, class_value: Wish) -> Wish:
     """What the annotation of an LS pod says; ValueError if it makes no sense.
 
     Keys match without regard to case, others are ignored, null is as good as not there. Without `enable` it is 0.
     """
     where = f"annotation {ANNOTATION}"
-    said: dict[str, object] = {}
+    fields: dict[str, object] = {}
     try:
         for key, value in read_annotation(text, where).pairs:
-            said[key.lower()] = value
-        enable, identity = said.get("enable"), said.get("groupidentity")
+            fields[key.lower()] = value
+        enable, identity = fields.get("enable"), fields.get("groupidentity")
         if enable is not None:
             expect(enable, f"{where}: enable", bool)
         if identity is not None:
@@ -233,4 +233,4 @@ def _own_word(text: str, of_class: Wish) -> Wish:
         raise ValueError(f"{where}: groupIdentity: expected a number from -1 to 2, found {quoted(str(identity))}")
     if not enable:
         return Wish(0, f"{where}, not enabled")
-    return of_class if identity is None else Wish(int(str(identity)), where)
+    return class_value if identity is None else Wish(int(str(identity)), where)

@@ -116,13 +116,13 @@ def _settings(value: Any, where: str, key: str, read: Reader[T], caches: tuple[i
     rest = whole if common is None else read(common, f"{where}.schemata.{key}")
     settings = dict.fromkeys(caches, rest)
     for index, entry in enumerate(singles):
-        place = f"{where}.schemataPerCache[{index}]"
-        parts = _fields(entry, place)
-        cache = _number(parts.get("cacheid"), f"{place}.cacheID", 0, _LAST_ID)
+        location = f"{where}.schemataPerCache[{index}]"
+        parts = _fields(entry, location)
+        cache = _number(parts.get("cacheid"), f"{location}.cacheID", 0, _LAST_ID)
         if caches and cache not in caches:
             known = ", ".join(map(str, caches))
-            raise ValueError(f"{place}.cacheID: this node has no cache {cache}, it has {known}")
-        setting = read(parts.get(key), f"{place}.{key}")
+            raise ValueError(f"{location}.cacheID: this node has no cache {cache}, it has {known}")
+        setting = read(parts.get(key), f"{location}.{key}")
         if caches:
             settings[cache] = setting
     return settings

@@ -66,7 +66,7 @@ class ResourceStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Extended:
+class ExtendedResources:
     """Resources of a container that CRI does not carry, by name."""
 
     requests: Amounts = field(default_factory=_no_amounts, hash=False)
@@ -83,7 +83,7 @@ class AllocatedDevice:
     id: str = ""
 
 
-def managed(pod: Pod) -> bool:
+def is_managed(pod: Pod) -> bool:
     """Whether we may touch a pod: one that opts out, or that no hook server is asked about, is left alone."""
     return not any(
         marks.get(MANAGED, "").strip().lower() == "false" or marks.get(SKIP_HOOKS) == "true"
@@ -100,7 +100,7 @@ def resource_status(annotations: Mapping[str, str]) -> ResourceStatus:
         return ResourceStatus(cpuset=cpuset, numa=numa)
 
 
-def extended_resources(annotations: Mapping[str, str]) -> Mapping[str, Extended]:
+def extended_resources(annotations: Mapping[str, str]) -> Mapping[str, ExtendedResources]:
     """Batch and mid resources by container, in the order of the text; empty without any."""
     with about_annotation():
         fields = _fields(_document(annotations, EXTENDED_RESOURCES), EXTENDED_RESOURCES)
@@ -150,7 +150,7 @@ _TIERS: Final[Mapping[QosClass | None, tuple[_Tier, ...]]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Colocated:
+class ColocatedAmounts:
     """What a container has of a tier; zero is none."""
 
     cpu_request: int = 0  # thousandths of a CPU, as the limit
@@ -158,14 +158,14 @@ class Colocated:
     memory_limit: int = 0  # bytes
 
 
-def colocated(qos: QosClass | None, extended: Extended) -> Colocated | None:
+def colocated_amounts(qos: QosClass | None, extended: ExtendedResources) -> ColocatedAmounts | None:
     """What a container has of the tier that pods of its class may use; None if it mentions no such resource.
 
     ValueError if it is more than a node can have.
     """
     for tier in _TIERS.get(qos, ()):
         if any(name in extended.requests or name in extended.limits for name in (*tier.cpu, *tier.memory)):
-            return Colocated(
+            return ColocatedAmounts(
                 cpu_request=_first(extended.requests, tier.cpu, _MAX_MILLI),
                 cpu_limit=_first(extended.limits, tier.cpu, _MAX_MILLI),
                 memory_limit=_first(extended.limits, tier.memory, MAX_QUANTITY),
@@ -220,9 +220,9 @@ def _numa_resources(value: Any, where: str) -> NumaResources:
     return NumaResources(node=node, resources=_amounts(fields.get("resources"), f"{where}.resources"))
 
 
-def _extended(value: Any, where: str) -> Extended:
+def _extended(value: Any, where: str) -> ExtendedResources:
     fields = _fields(value, where)
-    return Extended(
+    return ExtendedResources(
         requests=_amounts(fields.get("requests"), f"{where}.requests"),
         limits=_amounts(fields.get("limits"), f"{where}.limits"),
         init=_flag(fields.get("init"), f"{where}.init"),

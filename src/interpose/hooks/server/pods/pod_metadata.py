@@ -26,7 +26,9 @@ _RESOURCES: Final = frozenset(
 # In the order they are started.
 _INIT: Final = "initContainers"
 _CONTAINERS: Final = (_INIT, "containers", "ephemeralContainers")
-_STAYS: Final = "Always"  # the restartPolicy of an init container that is started first and runs beside all others
+_RESTARTS_ALWAYS: Final = (
+    "Always"  # the restartPolicy of an init container that is started first and runs beside all others
+)
 # The kubelet's own marks on a sandbox; they name the pod and do not change while it lives.
 # Far above what a node can run; a document beyond is not a list of a node's pods.
 MAX_PODS: Final = 10_000
@@ -73,16 +75,20 @@ def parse_pods(document: bytes) -> Mapping[str, PodMetadata]:
     return dict(_pod(item, f"items[{index}]") for index, item in enumerate(items))
 
 
-def overlay(pod: Pod, facts: PodMetadata | None) -> Pod:
+def overlay(pod: Pod, metadata: PodMetadata | None) -> Pod:
     """The pod with what is known better; what the kubelet put on the sandbox to name it stays."""
-    if facts is None:
+    if metadata is None:
         return pod
-    return replace(pod, labels=_fresh(pod.labels, facts.labels), annotations=_fresh(pod.annotations, facts.annotations))
+    return replace(
+        pod,
+        labels=_merge_sandbox_keys(pod.labels, metadata.labels),
+        annotations=_merge_sandbox_keys(pod.annotations, metadata.annotations),
+    )
 
 
-def _fresh(of_sandbox: Mapping[str, str], of_today: Mapping[str, str]) -> Mapping[str, str]:
-    kept = {key: value for key, value in of_sandbox.items() if key.startswith(LABEL_PREFIX)}
-    return {**of_today, **kept} if kept else of_today
+def _merge_sandbox_keys(of_sandbox: Mapping[str, str], of_today: Mapping[str, str]) -> Mapping[str, str]:
+    sandbox_keys = {key: value for key, value in of_sandbox.items() if key.startswith(LABEL_PREFIX)}
+    return {**of_today, **sandbox_keys} if sandbox_keys else of_today
 
 
 def _pod(item: Any, where: str) -> tuple[str, PodMetadata]:
@@ -110,13 +116,13 @@ def _extended(spec: Mapping[str, Any], where: str) -> Iterator[tuple[str, Reques
     """Containers that ask for something extended, in the order of their start; the others are not in it."""
     for key in _CONTAINERS:
         for index, item in enumerate(_list(spec, key, where)):
-            place = f"{where}.{key}[{index}]"
-            container = _group(item, place)
-            resources = _part(container, "resources", place)
-            requests, limits = (_quantities(resources, part, f"{place}.resources") for part in _PARTS)
+            location = f"{where}.{key}[{index}]"
+            container = _group(item, location)
+            resources = _part(container, "resources", location)
+            requests, limits = (_quantities(resources, part, f"{location}.resources") for part in _PARTS)
             if requests or limits:
-                init = key == _INIT and _text(container, "restartPolicy", place) != _STAYS
-                yield _text(container, "name", place), RequestedResources(requests, limits, init)
+                init = key == _INIT and _text(container, "restartPolicy", location) != _RESTARTS_ALWAYS
+                yield _text(container, "name", location), RequestedResources(requests, limits, init)
 
 
 def _quantities(resources: Mapping[str, Any], part: str, where: str) -> Mapping[str, str]:
@@ -125,17 +131,17 @@ def _quantities(resources: Mapping[str, Any], part: str, where: str) -> Mapping[
         if name in _RESOURCES:
             # A quantity may be written as a number too.
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise ValueError(f"{where}.{part}.{name}: {_shown(value)} is not a quantity")
+                raise ValueError(f"{where}.{part}.{name}: {_shorten(value)} is not a quantity")
             found[name] = str(value)
     return found
 
 
 def _annotation(extended: Mapping[str, RequestedResources]) -> str:
     containers: dict[str, dict[str, Any]] = {}
-    for name, one in extended.items():
-        parts = zip(_PARTS, (one.requests, one.limits), strict=True)
+    for name, resources in extended.items():
+        parts = zip(_PARTS, (resources.requests, resources.limits), strict=True)
         containers[name] = {part: dict(values) for part, values in parts if values}
-        if one.init:
+        if resources.init:
             containers[name]["init"] = True
     return json.dumps({"containers": containers}, separators=(",", ":"))
 
@@ -145,7 +151,7 @@ def _annotation(extended: Mapping[str, RequestedResources]) -> str:
 
 def _group(value: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(value, dict):
-        raise ValueError(f"{where}: {_shown(value)} is not a group of keys")
+        raise ValueError(f"{where}: {_shorten(value)} is not a group of keys")
     return value
 
 
@@ -159,7 +165,7 @@ def _list(group: Mapping[str, Any], key: str, where: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise ValueError(f"{where}.{key}".lstrip(".") + f": {_shown(value)} is not a list")
+        raise ValueError(f"{where}.{key}".lstrip(".") + f": {_shorten(value)} is not a list")
     return value
 
 
@@ -168,7 +174,7 @@ def _text(group: Mapping[str, Any], key: str, where: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise ValueError(f"{where}.{key}: {_shown(value)} is not text")
+        raise ValueError(f"{where}.{key}: {_shorten(value)} is not text")
     return value
 
 
@@ -179,6 +185,6 @@ def _texts(group: Mapping[str, Any], key: str, where: str) -> Mapping[str, str]:
     return values or empty_map()
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

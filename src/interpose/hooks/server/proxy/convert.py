@@ -1,4 +1,4 @@
-"""Between hook messages and records: requests become pods and containers, verdicts become answers.
+"""Between hook messages and records: requests become pods and containers, results become answers.
 
 An answer repeats every field that it could change, as it was sent, with the changes made in it. What shall be taken
 away is missing there, and named in `clear`. So whoever reads it gets the same result: a relay that knows `clear`, one
@@ -93,7 +93,7 @@ def _resources(message: Any) -> LinuxResources:
     if not message.ByteSize():
         return NO_RESOURCES
     values: dict[str, Any] = {name: getattr(message, name) for name in SCALARS}
-    values["hugepage_limits"] = tuple((one.page_size, one.limit) for one in message.hugepage_limits)
+    values["hugepage_limits"] = tuple((entry.page_size, entry.limit) for entry in message.hugepage_limits)
     values["unified"] = _plain(message.unified)
     return LinuxResources(**values)
 
@@ -110,30 +110,30 @@ class HookAnswer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Carried:
+class _AnswerFields:
     """What an answer can carry: the submessage of its resources, and the field of each parameter in it."""
 
     owner: str
-    fields: Mapping[Parameter, str]
+    by_parameter: Mapping[Parameter, str]
     creates: bool = False  # a container that is made can have variables and our note
     patch: bool = False  # of something that may have other values than those sent
 
 
 _CONTAINER: Final = "container_resources"
 # A runtime gives processes their OOM score when it makes them and ignores it in updates.
-_CARRIED: Final[Mapping[HookPoint, _Carried]] = MappingProxyType(
+_ANSWER_FIELDS: Final[Mapping[HookPoint, _AnswerFields]] = MappingProxyType(
     {
-        HookPoint.PRE_RUN_POD_SANDBOX: _Carried(
+        HookPoint.PRE_RUN_POD_SANDBOX: _AnswerFields(
             owner="resources",
-            fields={
+            by_parameter={
                 parameter: CRI_FIELDS[parameter]
                 for parameter in (Parameter.CPU_SHARES, Parameter.CPU_QUOTA, Parameter.MEMORY_LIMIT)
             },
         ),
-        HookPoint.PRE_CREATE_CONTAINER: _Carried(
-            owner=_CONTAINER, fields={**CRI_FIELDS, Parameter.OOM_SCORE_ADJ: "oom_score_adj"}, creates=True
+        HookPoint.PRE_CREATE_CONTAINER: _AnswerFields(
+            owner=_CONTAINER, by_parameter={**CRI_FIELDS, Parameter.OOM_SCORE_ADJ: "oom_score_adj"}, creates=True
         ),
-        HookPoint.PRE_UPDATE_CONTAINER_RESOURCES: _Carried(owner=_CONTAINER, fields=CRI_FIELDS, patch=True),
+        HookPoint.PRE_UPDATE_CONTAINER_RESOURCES: _AnswerFields(owner=_CONTAINER, by_parameter=CRI_FIELDS, patch=True),
     }
 )
 _RANGES: Final[Mapping[Parameter, tuple[int, int]]] = MappingProxyType(
@@ -146,14 +146,14 @@ _RANGES: Final[Mapping[Parameter, tuple[int, int]]] = MappingProxyType(
 )
 
 
-def carries(point: HookPoint, parameter: Parameter) -> bool:
+def can_carry(point: HookPoint, parameter: Parameter) -> bool:
     """Whether the answer of a hook point brings this parameter to the runtime."""
-    return point in _CARRIED and parameter in _CARRIED[point].fields
+    return point in _ANSWER_FIELDS and parameter in _ANSWER_FIELDS[point].by_parameter
 
 
-def echo(point: HookPoint, request: Any) -> Any:
+def echo_response(point: HookPoint, request: Any) -> Any:
     """The response that changes nothing, whoever reads it. Where nothing can be changed it is empty."""
-    if point not in _CARRIED:
+    if point not in _ANSWER_FIELDS:
         return PodSandboxHookResponse() if point.about_pod else ContainerResourceHookResponse()
     if point.about_pod:
         return PodSandboxHookResponse(
@@ -170,32 +170,32 @@ def echo(point: HookPoint, request: Any) -> Any:
     )
 
 
-def answer(point: HookPoint, request: Any, verdict: PluginResults) -> HookAnswer:
-    """The response for a verdict. What the call has no place for is not in it: that is for files, or for nobody."""
-    response = echo(point, request)
-    carried = _CARRIED.get(point)
-    if carried is None:
+def make_answer(point: HookPoint, request: Any, results: PluginResults) -> HookAnswer:
+    """The response for the results. What the call has no place for is not in it: that is for files, or for nobody."""
+    response = echo_response(point, request)
+    fields = _ANSWER_FIELDS.get(point)
+    if fields is None:
         return HookAnswer(response)
-    values, failures = _wanted(carried, verdict)
-    asked = getattr(request, carried.owner)
-    if carried.patch and _must_be_outright(carried, asked, values):
-        response = _partial(asked)
+    values, failures = _message_values(fields, results)
+    sent = getattr(request, fields.owner)
+    if fields.patch and _needs_partial_answer(fields, sent, values):
+        response = _partial_answer(sent)
     changed: list[str] = []
     for parameter, value in values.items():
-        name = carried.fields[parameter]
-        path = f"{carried.owner}.{name}"
-        differs = value != getattr(asked, name)
+        name = fields.by_parameter[parameter]
+        path = f"{fields.owner}.{name}"
+        differs = value != getattr(sent, name)
         if differs:
             changed.append(path)
         if value:
-            setattr(getattr(response, carried.owner), name, value)
-        elif differs or carried.patch:  # zero and empty cannot be told from "not said"
-            getattr(response, carried.owner).ClearField(name)
+            setattr(getattr(response, fields.owner), name, value)
+        elif differs or fields.patch:  # zero and empty cannot be told from "not said"
+            getattr(response, fields.owner).ClearField(name)
             response.clear.append(path)
-    if carried.creates:
-        _write_envs(request, verdict, response, changed, failures)
-        plugins = {parameter: plugin for parameter, (plugin, _) in verdict.wishes.items()}
-        if note := note_of(_resources(asked), values, plugins):
+    if fields.creates:
+        _write_envs(request, results, response, changed, failures)
+        plugins = {parameter: plugin for parameter, (plugin, _) in results.values.items()}
+        if note := note_of(_resources(sent), values, plugins):
             response.container_annotations[ANNOTATION] = note
         elif ANNOTATION in request.container_annotations:  # somebody else's words, which would be taken for ours
             del response.container_annotations[ANNOTATION]
@@ -203,45 +203,49 @@ def answer(point: HookPoint, request: Any, verdict: PluginResults) -> HookAnswer
     return HookAnswer(response, tuple(changed), tuple(failures))
 
 
-def _wanted(carried: _Carried, verdict: PluginResults) -> tuple[dict[Parameter, int | str], list[PluginFailure]]:
+def _message_values(
+    fields: _AnswerFields, results: PluginResults
+) -> tuple[dict[Parameter, int | str], list[PluginFailure]]:
     """Values as the message holds them, and the wishes that cannot be one."""
     values: dict[Parameter, int | str] = {}
     failures: list[PluginFailure] = []
-    for parameter, (plugin, wish) in verdict.wishes.items():
-        if parameter not in carried.fields:
+    for parameter, (plugin, wish) in results.values.items():
+        if parameter not in fields.by_parameter:
             continue
         try:
-            values[parameter] = _raw(parameter, wish.value)
+            values[parameter] = _message_value(parameter, wish.value)
         except ValueError as error:
-            failures.append(PluginFailure(plugin, f"wants {parameter} {_shown(wish.value)}: {error}"))
+            failures.append(PluginFailure(plugin, f"wants {parameter} {_format_value(wish.value)}: {error}"))
     return values, failures
 
 
-def _must_be_outright(carried: _Carried, asked: Any, values: Mapping[Parameter, int | str]) -> bool:
+def _needs_partial_answer(fields: _AnswerFields, sent: Any, values: Mapping[Parameter, int | str]) -> bool:
     """Whether an update shall bring what was asked for anyway, where the container may have something else.
 
     A relay tells what was asked for, not what is in force, and an echo repeats that without meaning it. An answer
     without period and OOM score is no echo if they were sent; if not, it could be taken for one.
     """
-    repeated = any(value and value == getattr(asked, carried.fields[one]) for one, value in values.items())
-    return repeated and bool(asked.cpu_period or asked.oom_score_adj)
+    repeated = any(
+        value and value == getattr(sent, fields.by_parameter[parameter]) for parameter, value in values.items()
+    )
+    return repeated and bool(sent.cpu_period or sent.oom_score_adj)
 
 
-def _partial(asked: Any) -> Any:
+def _partial_answer(sent: Any) -> Any:
     """An answer to an update that names what is wanted. A koord-runtime-proxy needs the sets: it clears what is missing
     of them, and of nothing else that counts in an update."""
     response = ContainerResourceHookResponse()
-    response.container_resources.cpuset_cpus = asked.cpuset_cpus
-    response.container_resources.cpuset_mems = asked.cpuset_mems
+    response.container_resources.cpuset_cpus = sent.cpuset_cpus
+    response.container_resources.cpuset_mems = sent.cpuset_mems
     return response
 
 
 def _write_envs(
-    request: Any, verdict: PluginResults, response: Any, changed: list[str], failures: list[PluginFailure]
+    request: Any, results: PluginResults, response: Any, changed: list[str], failures: list[PluginFailure]
 ) -> None:
-    for name, (plugin, value, _) in verdict.envs.items():
+    for name, (plugin, value, _) in results.envs.items():
         if problem := _env_problem(name, value):
-            failures.append(PluginFailure(plugin, f"wants the variable {_shown(name)}: {problem}"))
+            failures.append(PluginFailure(plugin, f"wants the variable {_format_value(name)}: {problem}"))
         elif request.container_envs.get(name) != value:
             response.container_envs[name] = value
             changed.append(f"container_envs[{name}]")
@@ -257,21 +261,21 @@ def _env_problem(name: str, value: str) -> str:
         return "it is not text"
 
 
-def _raw(parameter: Parameter, value: Value) -> int | str:
+def _message_value(parameter: Parameter, value: Value) -> int | str:
     """A value as the message holds it; ValueError if it cannot be one of this parameter."""
     if value is UNLIMITED and _RANGES.get(parameter, (0, 0))[0] != -1:
         raise ValueError("it cannot be unlimited")
-    raw = to_cri(parameter, value)
+    message_value = to_cri(parameter, value)
     if parameter not in _RANGES:
-        if not isinstance(raw, str):
+        if not isinstance(message_value, str):
             raise ValueError("it is not text")
-        return str(CpuSet.parse(raw))
+        return str(CpuSet.parse(message_value))
     lowest, highest = _RANGES[parameter]
-    if type(raw) is not int or not lowest <= raw <= highest:
+    if type(message_value) is not int or not lowest <= message_value <= highest:
         raise ValueError(f"it is not a whole number from {lowest} to {highest}")
-    return raw
+    return message_value
 
 
-def _shown(value: Value) -> str:
+def _format_value(value: Value) -> str:
     text = str(value) if not isinstance(value, str) else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

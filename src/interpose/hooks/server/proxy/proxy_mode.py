@@ -21,8 +21,8 @@ from interpose.hooks.server.evaluate import PluginChain, PluginFailure, PluginRe
 from interpose.hooks.server.node.relay_policy import Ownership
 from interpose.hooks.server.node.rules import PluginRules
 from interpose.hooks.server.plugin import AnyPlugin, Watch
-from interpose.hooks.server.pods.pod_annotations import managed
-from interpose.hooks.server.proxy.convert import answer, container_of, echo, pod_of, read_request
+from interpose.hooks.server.pods.pod_annotations import is_managed
+from interpose.hooks.server.proxy.convert import container_of, echo_response, make_answer, pod_of, read_request
 from interpose.hooks.server.worker_threads import Runner
 from interpose.log import RateLimited
 from interpose.net.grpc.handlers import Handlers, ServerContext, Unary
@@ -36,28 +36,28 @@ _EFFECT_TIMEOUT: Final = 1.0
 # What must be left of the caller's time for the answer itself.
 _RESERVE: Final = 0.1
 # More containers than any node runs.
-_MOST_ASKED: Final = 4096
+_MAX_COUNTED: Final = 4096
 
 
 class Effects(Protocol):
     """What happens besides the answer. Awaited before it goes out, but never for long."""
 
-    async def pod_files(self, pod: Pod, verdict: PluginResults) -> None:
+    async def write_pod_files(self, pod: Pod, results: PluginResults) -> None:
         """Values of a pod that files carry; nothing if the pod has no cgroup yet."""
 
-    async def created(self, pod: Pod, container: Container, verdict: PluginResults) -> None:
+    async def on_create(self, pod: Pod, container: Container, results: PluginResults) -> None:
         """A container is about to be created with these values. It has no id yet."""
 
-    async def updated(self, pod: Pod, container: Container, verdict: PluginResults) -> PluginResults:
+    async def on_update(self, pod: Pod, container: Container, results: PluginResults) -> PluginResults:
         """A container is about to be updated; the verdict with what has to be put back as well."""
 
-    async def started(self, pod: Pod, container: Container) -> None:
+    async def on_start(self, pod: Pod, container: Container) -> None:
         """A container runs."""
 
-    async def stopped(self, pod: Pod) -> None:
+    async def on_pod_stop(self, pod: Pod) -> None:
         """A pod was stopped."""
 
-    async def container_stopped(self, pod: Pod, container_id: str) -> None:
+    async def on_container_stop(self, pod: Pod, container_id: str) -> None:
         """A container was stopped."""
 
 
@@ -71,7 +71,7 @@ class Originals(Protocol):
         """With `requested` as it was asked for, where the message has what plugins made of it."""
 
 
-class AsSent:
+class NoOriginals:
     """Nobody knows more than the message."""
 
     def pod(self, pod: Pod) -> Pod:
@@ -112,7 +112,7 @@ class _Reply(NamedTuple):
     outcome: HookOutcome
 
 
-class _Decided(NamedTuple):
+class _Decision(NamedTuple):
     pod: PluginResults
     container: PluginResults
 
@@ -140,18 +140,20 @@ class ProxyServer:
         self.outcomes: Counter[tuple[HookPoint, HookOutcome]] = Counter()
         self.effect_failures: Counter[tuple[str, str]] = Counter()  # (effect, failed or late)
         self.plugin_failures: Counter[tuple[str, HookPoint]] = Counter()
-        self.quarrels: Counter[tuple[str, str, str]] = Counter()  # (parameter, loser, winner)
-        self.asked: dict[str, int] = {}  # how often an update of a container came by; the latest containers only
-        self._plugins = {point: tuple(one for one in plugins if point in one.stages) for point in HookPoint}
+        self.conflicts: Counter[tuple[str, str, str]] = Counter()  # (parameter, loser, winner)
+        self.update_counts: dict[
+            str, int
+        ] = {}  # how often an update of a container came by; the latest containers only
+        self._plugins = {point: tuple(plugin for plugin in plugins if point in plugin.stages) for point in HookPoint}
         self._rules = rules
         self._runner = runner
         self._effects = effects
-        self._originals: Originals = originals if originals is not None else AsSent()
+        self._originals: Originals = originals if originals is not None else NoOriginals()
         self._stages = frozenset(stages)
         self._owned = owned
-        self._must_see = plugin_failure_policy is FailurePolicy.FAIL
+        self._is_required = plugin_failure_policy is FailurePolicy.FAIL
         self._limited = RateLimited(_log)
-        self._served: dict[HookPoint, Callable[[_Call], Awaitable[_Reply]]] = {
+        self._handlers: dict[HookPoint, Callable[[_Call], Awaitable[_Reply]]] = {
             HookPoint.PRE_RUN_POD_SANDBOX: self._run_pod,
             HookPoint.PRE_CREATE_CONTAINER: self._create,
             HookPoint.PRE_UPDATE_CONTAINER_RESOURCES: self._update,
@@ -173,11 +175,11 @@ class ProxyServer:
         try:
             pod, container = (pod_of(request), _NO_CONTAINER) if point.about_pod else container_of(request)
             if point not in self._stages:
-                response, outcome = echo(point, request), HookOutcome.DISABLED
-            elif not managed(pod):
-                response, outcome = echo(point, request), HookOutcome.UNMANAGED
-            elif (serve := self._served.get(point)) is None:
-                response, outcome = echo(point, request), HookOutcome.UNCHANGED
+                response, outcome = echo_response(point, request), HookOutcome.DISABLED
+            elif not is_managed(pod):
+                response, outcome = echo_response(point, request), HookOutcome.UNMANAGED
+            elif (serve := self._handlers.get(point)) is None:
+                response, outcome = echo_response(point, request), HookOutcome.UNCHANGED
             else:
                 pod = self._originals.pod(pod)
                 if not point.about_pod and RESOURCES_ASKED not in context.metadata:
@@ -188,11 +190,11 @@ class ProxyServer:
             raise
         except Exception as error:
             _log.exception("Hook call failed", extra={"kv": {"hook": point.value}})
-            if self._must_see:
+            if self._is_required:
                 self.outcomes[point, HookOutcome.REFUSED] += 1
                 text = f"{point}: {type(error).__name__}: {error}"
                 raise RpcError(Code.FAILED_PRECONDITION, text) from error
-            response, outcome = echo(point, request), HookOutcome.FAILED
+            response, outcome = echo_response(point, request), HookOutcome.FAILED
         self.outcomes[point, outcome] += 1
         wire: bytes = response.SerializeToString()
         return wire
@@ -200,92 +202,94 @@ class ProxyServer:
     # -- hook points
 
     async def _run_pod(self, call: _Call) -> _Reply:
-        verdict = (await self._decide(call)).pod
-        reply = self._answer(call, verdict)
-        await self._affect(call, "pod_files", self._effects.pod_files(call.pod, verdict), None)
+        results = (await self._decide(call)).pod
+        reply = self._answer(call, results)
+        await self._run_effect(call, "pod_files", self._effects.write_pod_files(call.pod, results), None)
         return reply
 
     async def _create(self, call: _Call) -> _Reply:
-        decided = await self._decide(call)
-        reply = self._answer(call, decided.container)
+        decision = await self._decide(call)
+        reply = self._answer(call, decision.container)
         # Where the pod had no cgroup when it was run it has one now.
-        await self._affect(call, "pod_files", self._effects.pod_files(call.pod, decided.pod), None)
-        created = self._effects.created(call.pod, call.container, decided.container)
-        await self._affect(call, "created", created, None)
+        await self._run_effect(call, "pod_files", self._effects.write_pod_files(call.pod, decision.pod), None)
+        created = self._effects.on_create(call.pod, call.container, decision.container)
+        await self._run_effect(call, "created", created, None)
         return reply
 
     async def _update(self, call: _Call) -> _Reply:
-        self._count_asked(call.container.id)
-        verdict = (await self._decide(call)).container
-        if self._must_see:
-            self._judge(call, answer(call.point, call.request, verdict).failures)  # before anything is done for it
-        updated = self._effects.updated(call.pod, call.container, verdict)
-        return self._answer(call, await self._affect(call, "updated", updated, verdict))
+        self._count_update(call.container.id)
+        results = (await self._decide(call)).container
+        if self._is_required:
+            self._report_failures(
+                call, make_answer(call.point, call.request, results).failures
+            )  # before anything is done for it
+        updated = self._effects.on_update(call.pod, call.container, results)
+        return self._answer(call, await self._run_effect(call, "updated", updated, results))
 
     async def _started(self, call: _Call) -> _Reply:
-        await self._affect(call, "started", self._effects.started(call.pod, call.container), None)
-        return _Reply(echo(call.point, call.request), HookOutcome.UNCHANGED)
+        await self._run_effect(call, "started", self._effects.on_start(call.pod, call.container), None)
+        return _Reply(echo_response(call.point, call.request), HookOutcome.UNCHANGED)
 
     async def _container_stopped(self, call: _Call) -> _Reply:
-        self.asked.pop(call.container.id, None)
-        stopped = self._effects.container_stopped(call.pod, call.container.id)
-        await self._affect(call, "container_stopped", stopped, None)
-        return _Reply(echo(call.point, call.request), HookOutcome.UNCHANGED)
+        self.update_counts.pop(call.container.id, None)
+        stopped = self._effects.on_container_stop(call.pod, call.container.id)
+        await self._run_effect(call, "container_stopped", stopped, None)
+        return _Reply(echo_response(call.point, call.request), HookOutcome.UNCHANGED)
 
     async def _pod_stopped(self, call: _Call) -> _Reply:
-        await self._affect(call, "stopped", self._effects.stopped(call.pod), None)
-        return _Reply(echo(call.point, call.request), HookOutcome.UNCHANGED)
+        await self._run_effect(call, "stopped", self._effects.on_pod_stop(call.pod), None)
+        return _Reply(echo_response(call.point, call.request), HookOutcome.UNCHANGED)
 
     # -- steps
 
-    def _count_asked(self, container_id: str) -> None:
-        self.asked[container_id] = self.asked.pop(container_id, 0) + 1
-        if len(self.asked) > _MOST_ASKED:
-            del self.asked[next(iter(self.asked))]
+    def _count_update(self, container_id: str) -> None:
+        self.update_counts[container_id] = self.update_counts.pop(container_id, 0) + 1
+        if len(self.update_counts) > _MAX_COUNTED:
+            del self.update_counts[next(iter(self.update_counts))]
 
-    async def _decide(self, call: _Call) -> _Decided:
+    async def _decide(self, call: _Call) -> _Decision:
         """What plugins want; raises if one failed that may not. All in one job: a thread costs more than a plugin."""
         rules = self._rules()
         about_pod = self._plugins[HookPoint.PRE_RUN_POD_SANDBOX]
         # Files of a pod are written when it is run and, if it has no cgroup then, when it gets a container.
         asks_pod = call.point is not HookPoint.PRE_UPDATE_CONTAINER_RESOURCES
 
-        def job(watch: Watch) -> _Decided:
+        def job(watch: Watch) -> _Decision:
             pod = PluginChain(about_pod, rules, watch).pod(PodContext(request=call.pod)) if asks_pod else _NOTHING
             if call.point.about_pod:
-                return _Decided(pod, _NOTHING)
+                return _Decision(pod, _NOTHING)
             context = ContainerContext(pod=call.pod, request=call.container)
-            return _Decided(pod, PluginChain(self._plugins[call.point], rules, watch).container(context))
+            return _Decision(pod, PluginChain(self._plugins[call.point], rules, watch).container(context))
 
-        decided = await self._runner.run(job)
-        decided.container.leave(self._owned().parameters)
-        for verdict in decided:
-            for quarrel in verdict.quarrels:
-                self.quarrels[quarrel.parameter.value, quarrel.loser, quarrel.winner] += 1
-        self._judge(call, (failure for verdict in decided for failure in verdict.failures))
-        return decided
+        decision = await self._runner.run(job)
+        decision.container.drop(self._owned().parameters)
+        for results in decision:
+            for conflict in results.conflicts:
+                self.conflicts[conflict.parameter.value, conflict.loser, conflict.winner] += 1
+        self._report_failures(call, (failure for results in decision for failure in results.failures))
+        return decision
 
-    def _answer(self, call: _Call, verdict: PluginResults) -> _Reply:
-        made = answer(call.point, call.request, verdict)
-        self._judge(call, made.failures)
-        if made.changed and _log.isEnabledFor(logging.DEBUG):
-            kv = {"hook": call.point.value, "pod": call.name, "fields": ", ".join(made.changed)}
+    def _answer(self, call: _Call, results: PluginResults) -> _Reply:
+        answer = make_answer(call.point, call.request, results)
+        self._report_failures(call, answer.failures)
+        if answer.changed and _log.isEnabledFor(logging.DEBUG):
+            kv = {"hook": call.point.value, "pod": call.name, "fields": ", ".join(answer.changed)}
             _log.debug("Hook response has changes", extra={"kv": kv})
-        return _Reply(made.message, HookOutcome.CHANGED if made.changed else HookOutcome.UNCHANGED)
+        return _Reply(answer.message, HookOutcome.CHANGED if answer.changed else HookOutcome.UNCHANGED)
 
-    def _judge(self, call: _Call, failures: Iterable[PluginFailure]) -> None:
+    def _report_failures(self, call: _Call, failures: Iterable[PluginFailure]) -> None:
         """Count and tell what went wrong; under Fail it ends the call."""
         texts = []
         for plugin, text in failures:
             self.plugin_failures[plugin, call.point] += 1
             texts.append(f"plugin {plugin}: {text}")
-            level = logging.ERROR if self._must_see else logging.WARNING
+            level = logging.ERROR if self._is_required else logging.WARNING
             kv = {"plugin": plugin, "hook": call.point.value, "pod": call.name, "err": text}
             self._limited.log(level, "Plugin failed", key=f"{plugin} {call.name}", **kv)
-        if texts and self._must_see:
+        if texts and self._is_required:
             raise RpcError(Code.FAILED_PRECONDITION, f"{call.point}: {'; '.join(texts)}")
 
-    async def _affect(self, call: _Call, name: str, effect: Awaitable[T], otherwise: T) -> T:
+    async def _run_effect(self, call: _Call, name: str, effect: Awaitable[T], default: T) -> T:
         """What the effect returns; what it would have returned if it fails or takes too long, unless that counts."""
         loop = asyncio.get_running_loop()
         until = loop.time() + _EFFECT_TIMEOUT
@@ -298,8 +302,8 @@ class ProxyServer:
             late = isinstance(error, TimeoutError) and limit.expired()
             text = "took too long" if late else f"{type(error).__name__}: {error}"
             self.effect_failures[name, "late" if late else "failed"] += 1
-            level = logging.ERROR if self._must_see else logging.WARNING
+            level = logging.ERROR if self._is_required else logging.WARNING
             self._limited.log(level, "Effect of a hook call failed", key=f"{name} {text}", effect=name, err=text)
-            if self._must_see:
+            if self._is_required:
                 raise RpcError(Code.FAILED_PRECONDITION, f"{call.point}: {name}: {text}") from error
-            return otherwise
+            return default

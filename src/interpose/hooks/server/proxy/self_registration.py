@@ -33,12 +33,12 @@ _DIRECTORY_MODE: Final = 0o755
 _MOST_BYTES: Final = 1 << 16
 
 
-class _Found(NamedTuple):
+class _RegistrationContent(NamedTuple):
     text: str
     mode: int
 
 
-_SOMETHING: Final = _Found("", 0)  # no file one could read
+_UNREADABLE: Final = _RegistrationContent("", 0)  # no file one could read
 
 
 class Registrar:
@@ -75,15 +75,15 @@ class Registrar:
         self._limited = RateLimited(_log)  # somebody may change it at every look
 
     @property
-    def registered(self) -> bool:
+    def is_registered(self) -> bool:
         """Whether the file was as it should be when we last looked."""
         return self._wanted and self._written and not self.problem
 
     @property
-    def leads_to(self) -> str:
+    def registered_endpoint(self) -> str:
         """The socket that the file under our name leads to; empty if there is none or nobody could read it."""
         try:
-            return parse_registration((self._look() or _SOMETHING).text, str(self.path)).server.endpoint
+            return parse_registration((self._read_file() or _UNREADABLE).text, str(self.path)).server.endpoint
         except (ConfigError, OSError):
             return ""
 
@@ -102,12 +102,12 @@ class Registrar:
         if not self._wanted:
             return False
         try:
-            found = self._look()
-            if found != _Found(self._text, _MODE):
-                self._note_other(found)
+            found = self._read_file()
+            if found != _RegistrationContent(self._text, _MODE):
+                self._log_replacement(found)
                 self._replace()
         except OSError as error:
-            self._complain(f"{error.strerror or error}")
+            self._log_problem(f"{error.strerror or error}")
             return False
         if self.problem or not self._written:
             _log.info("Registered", extra={"kv": {"file": str(self.path), "endpoint": self._server.endpoint}})
@@ -115,13 +115,13 @@ class Registrar:
         self._written = True
         return True
 
-    def remove(self, *, whosever: bool = False) -> bool:
+    def remove(self, *, force: bool = False) -> bool:
         """Remove the file if it leads to our socket, or whatever it says; whether it is gone."""
         self._wanted = False
         self.problem = ""
         try:
-            found = self._look()
-            if found is not None and not whosever and not self._ours(found):
+            found = self._read_file()
+            if found is not None and not force and not self._is_ours(found):
                 _log.warning(
                     "Registration file belongs to another hook server, not removed",
                     extra={"kv": {"file": str(self.path)}},
@@ -131,7 +131,7 @@ class Registrar:
                 self.path.unlink(missing_ok=True)
                 _log.info("Registration removed", extra={"kv": {"file": str(self.path)}})
         except OSError as error:
-            self._complain(f"{error.strerror or error}")
+            self._log_problem(f"{error.strerror or error}")
             return False
         return True
 
@@ -143,11 +143,11 @@ class Registrar:
 
     def deregister(self) -> bool:
         """For good, whatever the policy is and whatever the file says; whether it is gone."""
-        return self.remove(whosever=True)
+        return self.remove(force=True)
 
     # -- the file
 
-    def _look(self) -> _Found | None:
+    def _read_file(self) -> _RegistrationContent | None:
         """What stands there under our name; None if nothing does."""
         try:
             # Neither a device nor a pipe shall hold us up. A link is not followed: it is not what we write.
@@ -155,17 +155,19 @@ class Registrar:
         except FileNotFoundError:
             return None
         except OSError:
-            return _SOMETHING
+            return _UNREADABLE
         try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode):
-                return _SOMETHING
+                return _UNREADABLE
             with open(fd, "rb", closefd=False) as file:
-                return _Found(file.read(_MOST_BYTES).decode(errors="replace"), stat.S_IMODE(found.st_mode))
+                return _RegistrationContent(
+                    file.read(_MOST_BYTES).decode(errors="replace"), stat.S_IMODE(found.st_mode)
+                )
         finally:
             os.close(fd)
 
-    def _ours(self, found: _Found) -> bool:
+    def _is_ours(self, found: _RegistrationContent) -> bool:
         try:
             return parse_registration(found.text, str(self.path)).server.endpoint == self._server.endpoint
         except ConfigError:
@@ -185,17 +187,19 @@ class Registrar:
         finally:
             os.close(descriptor)
 
-    def _note_other(self, found: _Found | None) -> None:
+    def _log_replacement(self, found: _RegistrationContent | None) -> None:
         if self._written:
             self.rewritten += 1
-            what = "Registration is gone, written again" if found is None else "Registration was changed, written again"
-            self._limited.log(logging.WARNING, what, file=str(self.path))
-        elif found is not None and not self._ours(found):
+            text = "Registration is gone, written again" if found is None else "Registration was changed, written again"
+            self._limited.log(logging.WARNING, text, file=str(self.path))
+        elif found is not None and not self._is_ours(found):
             _log.warning("Replacing a registration file of another hook server", extra={"kv": {"file": str(self.path)}})
 
-    def _complain(self, why: str) -> None:
+    def _log_problem(self, reason: str) -> None:
         """Told when it begins, and again when it is another problem."""
-        problem = f"file {self.path}: {why}"
+        problem = f"file {self.path}: {reason}"
         if problem != self.problem:
-            _log.error("Failed to maintain the registration file", extra={"kv": {"file": str(self.path), "err": why}})
+            _log.error(
+                "Failed to maintain the registration file", extra={"kv": {"file": str(self.path), "err": reason}}
+            )
         self.problem = problem

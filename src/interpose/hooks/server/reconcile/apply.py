@@ -16,7 +16,16 @@ from typing import Final, NamedTuple
 from interpose.core.model.cgroup import CLEAR, Level, Parameter, Value
 from interpose.hooks.server.actuators.api import Actuator
 from interpose.hooks.server.node.relay_policy import Ownership
-from interpose.hooks.server.reconcile.diff import Allowed, Known, StateDiff, action_of, has, log_release, same, text_of
+from interpose.hooks.server.reconcile.diff import (
+    Allowed,
+    Known,
+    StateDiff,
+    action_of,
+    error_text,
+    is_in_place,
+    is_same,
+    log_release,
+)
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.original_values import NEUTRAL
 from interpose.hooks.server.reconcile.plan import CHANGES, SPOILS, PlanAction, PlanItem, WriteStep, is_off
@@ -25,7 +34,7 @@ from interpose.hooks.server.targets import ActuatorTarget, DesiredValue
 
 _log = logging.getLogger(__name__)
 
-_ERRORS_KEPT: Final = 100
+_MAX_ERRORS: Final = 100
 _NOTHING_KNOWN: Final[Known] = MappingProxyType({})
 # What the kernel means by an error; its own words are the same for all values.
 _MEANINGS: Final[Mapping[tuple[Parameter, int], str]] = MappingProxyType(
@@ -77,32 +86,32 @@ class Applier:
     ) -> None:
         self.writes: dict[tuple[Parameter, str], int] = {}  # by outcome: ok, failed, gone, skipped
         self.drift: dict[tuple[str, Parameter], int] = {}  # by plugin
-        self.kept = 0  # values that were as wanted when all were looked at last
-        self.left: Mapping[tuple[str, Parameter], int] = {}  # values then that are a policy's, by plugin
+        self.unchanged = 0  # values that were as wanted when all were looked at last
+        self.left_to_policy: Mapping[tuple[str, Parameter], int] = {}  # values then that are a policy's, by plugin
         self.owned = Ownership()  # what a policy of the relay decides
         self._actuators = dict(actuators)
         self._journal = journal
         self._now = now
         self._dry_run = dry_run
         self._allowed = allowed
-        self._holds = RetryBackoff()
-        self._blocked: dict[str, str] = {}  # plugin -> which switch of the node is not as it wants
-        self._errors: deque[WriteError] = deque(maxlen=_ERRORS_KEPT)
-        self._counting = threading.Lock()
+        self._retries = RetryBackoff()
+        self._blocked_plugins: dict[str, str] = {}  # plugin -> which switch of the node is not as it wants
+        self._errors: deque[WriteError] = deque(maxlen=_MAX_ERRORS)
+        self._count_lock = threading.Lock()
 
     @property
     def held(self) -> int:
         """How many values wait because they were refused."""
-        return len(self._holds)
+        return len(self._retries)
 
     @property
     def last_errors(self) -> list[WriteError]:
         """What went wrong lately, oldest first."""
         return list(self._errors)
 
-    def survey(
+    def diff(
         self,
-        wants: Sequence[DesiredValue],
+        desired: Sequence[DesiredValue],
         live: Sequence[ActuatorTarget],
         *,
         known: Known = _NOTHING_KNOWN,
@@ -118,14 +127,14 @@ class Applier:
         targets, by level and key, with a plugin that failed there: what it wrote stays, nobody knows what it wants now.
         Without `undo` nothing is put back at all: who asks knows only some of the plugins.
         """
-        wanted = {(want.target.level, want.target.key, want.parameter): want for want in wants}
-        there = {(target.level, target.key): target for target in live}
-        for want in wants:
-            there.setdefault((want.target.level, want.target.key), want.target)
-        survey = StateDiff(
+        desired_by_key = {(value.target.level, value.target.key, value.parameter): value for value in desired}
+        targets = {(target.level, target.key): target for target in live}
+        for value in desired:
+            targets.setdefault((value.target.level, value.target.key), value.target)
+        diff = StateDiff(
             self._actuators,
             self._journal,
-            self._holds,
+            self._retries,
             time=self._now(),
             known=known,
             allowed=self._allowed,
@@ -133,33 +142,33 @@ class Applier:
             forget=not self._dry_run,
             owned=self.owned,
         )
-        survey.compare(wanted)
+        diff.compare(desired_by_key)
         if undo:
-            survey.clean_up(there, wanted, unsure, whole=whole)
-        survey.follow_parents()
-        survey.mind_switches(wanted)
+            diff.plan_restores(targets, desired_by_key, unsure, whole=whole)
+        diff.follow_parents()
+        diff.hold_switched(desired_by_key)
         if whole:
-            self.kept, self.left = survey.kept, survey.left
-            self._holds.keep(lambda spot: (spot[0], spot[1]) in there)
-            self._blocked = {
-                item.plugin: _not_set(item, item.note)
-                for item in survey.items
+            self.unchanged, self.left_to_policy = diff.unchanged, diff.left_to_policy
+            self._retries.retain(lambda key: (key[0], key[1]) in targets)
+            self._blocked_plugins = {
+                item.plugin: _node_switch_text(item, item.note)
+                for item in diff.items
                 if item.target.level is Level.NODE and item.action is PlanAction.HELD
             }
-        return survey.items
+        return diff.items
 
-    def blocked(self, plugin: str) -> str:
+    def blocked_reason(self, plugin: str) -> str:
         """Why nothing of a plugin may be carried out now; empty if it may.
 
         A switch of the node that could not be set makes the plugin's other values dangerous.
         """
-        return self._blocked.get(plugin, "")
+        return self._blocked_plugins.get(plugin, "")
 
     def carry_out(self, steps: Sequence[WriteStep]) -> list[StepOutcome]:
         """Write files, step by step."""
         return [] if self._dry_run else [self._carry_out(step) for step in steps]
 
-    def displaced(self, step: WriteStep) -> str:
+    def find_displaced(self, step: WriteStep) -> str:
         """What stands where somebody else was to put a value, as an error; empty if it is in place, or nobody can tell.
 
         A relay may have a policy that decides the same, and has the last word.
@@ -173,69 +182,69 @@ class Applier:
             found = actuator.read(target, parameter)
         except Exception:  # it may be gone; the next round looks again
             return ""
-        if has(actuator, target, parameter, found, value, self._allowed):
+        if is_in_place(actuator, target, parameter, found, value, self._allowed):
             return ""
         return f"sent {value}, found {'nothing' if found is None else found}: {self.owned.owner} sets it"
 
-    def report(self, step: WriteStep, error: str = "") -> StepOutcome:
+    def record_step(self, step: WriteStep, error: str = "") -> StepOutcome:
         """Count a step that somebody else has carried out, and journaled; one that was refused is held."""
-        return self._refused(step, error) if error else self._done(step, drifted=False)
+        return self._record_refusal(step, error) if error else self._record_success(step, drifted=False)
 
     def _carry_out(self, step: WriteStep) -> StepOutcome:
         item, value = step.item, step.value
         target, parameter = item.target, item.parameter
-        if reason := self.blocked(item.plugin):
+        if reason := self.blocked_reason(item.plugin):
             self._count(parameter, "skipped")
             return StepOutcome(step=step, ok=False, error=f"skipped: {reason}")
         actuator = self._actuators[parameter]
         drifted = False
         try:
             now = actuator.read(target, parameter)
-            if not same(actuator, parameter, now, value):
+            if not is_same(actuator, parameter, now, value):
                 drifted = self.count_drift(item)
-                self._note(step, now, actuator)
+                self._journal_write(step, now, actuator)
                 actuator.write(target, parameter, value)
                 found = actuator.read(target, parameter)
-                if not same(actuator, parameter, found, value):
-                    shown = "nothing" if found is None else found
-                    return self._refused(step, f"wrote {value}, found {shown}", drifted=drifted)
+                if not is_same(actuator, parameter, found, value):
+                    found_text = "nothing" if found is None else found
+                    return self._record_refusal(step, f"wrote {value}, found {found_text}", drifted=drifted)
         except Exception as error:  # a mistake of an actuator costs this value only
             if action_of(error) is PlanAction.GONE:
                 self._count(parameter, "gone")
                 return StepOutcome(step=step, ok=False, drifted=drifted)
-            return self._refused(step, _explained(parameter, error), drifted=drifted)
-        return self._done(step, drifted=drifted)
+            return self._record_refusal(step, _explain(parameter, error), drifted=drifted)
+        return self._record_success(step, drifted=drifted)
 
     def count_drift(self, item: PlanItem) -> bool:
         """Whether the value had been in place and somebody changed it; to be asked before it is journaled again.
 
         One that is held never was in place, though the journal says it was tried.
         """
-        spot = (item.target.level, item.target.key, item.parameter)
-        if item.action is not PlanAction.SET or spot in self._holds:
+        key = (item.target.level, item.target.key, item.parameter)
+        if item.action is not PlanAction.SET or key in self._retries:
             return False
-        entry = self._journal.get(*spot)
+        entry = self._journal.get(*key)
         if entry is None or entry.written != item.final:
             return False
-        with self._counting:
-            key = (item.plugin, item.parameter)
-            self.drift[key] = self.drift.get(key, 0) + 1
+        with self._count_lock:
+            drifted = (item.plugin, item.parameter)
+            self.drift[drifted] = self.drift.get(drifted, 0) + 1
         return True
 
-    def _note(self, step: WriteStep, now: Value | None, actuator: Actuator) -> None:
+    def _journal_write(self, step: WriteStep, now: Value | None, actuator: Actuator) -> None:
         """Put down what is found and what is about to be written.
 
         If this process ends before the write, what is there is still the value before: if that was ours too, it must
         be known for ours.
         """
         target, parameter, plugin = step.item.target, step.item.parameter, step.item.plugin
-        self._note_spoiled(step, now)
+        self._journal_spoiled(step, now)
         old = self._journal.get(target.level, target.key, parameter)
         ours = [] if old is None else [value for value in (old.written, old.before) if value is not None]
-        before = next((value for value in ours if same(actuator, parameter, now, value)), None)
+        before = next((value for value in ours if is_same(actuator, parameter, now, value)), None)
         self._journal.note(target, parameter, found=now, written=step.value, plugin=plugin, before=before)
 
-    def _note_spoiled(self, step: WriteStep, now: Value | None) -> None:
+    def _journal_spoiled(self, step: WriteStep, now: Value | None) -> None:
         """Journal a value that the kernel replaces when this switch is turned on: that is our write too, as CLEAR.
 
         If the value was restored before, it is no other process that changes it back.
@@ -248,28 +257,28 @@ class Applier:
         target, plugin = step.item.target, step.item.plugin
         found = self._actuators[spoiled].read(target, spoiled)
         self._journal.note(target, spoiled, found=found, written=CLEAR, plugin=plugin)
-        self._holds.wanted((target.level, target.key, spoiled))
+        self._retries.forget_restore((target.level, target.key, spoiled))
 
-    def _done(self, step: WriteStep, *, drifted: bool) -> StepOutcome:
+    def _record_success(self, step: WriteStep, *, drifted: bool) -> StepOutcome:
         item = step.item
         self._count(item.parameter, "ok")
         if step.value == item.final:
-            spot = (item.target.level, item.target.key, item.parameter)
+            key = (item.target.level, item.target.key, item.parameter)
             if item.action is PlanAction.RESTORE:
-                hold = self._holds.restored(spot, item.final)
-                self._journal.forget(*spot)
+                retry = self._retries.record_restore(key, item.final)
+                self._journal.forget(*key)
             else:
-                hold = self._holds.release(spot)
-                self._holds.wanted(spot)
-            log_release(hold, item.target, item.parameter)
+                retry = self._retries.release(key)
+                self._retries.forget_restore(key)
+            log_release(retry, item.target, item.parameter)
         return StepOutcome(step=step, ok=True, drifted=drifted)
 
-    def _refused(self, step: WriteStep, error: str, *, drifted: bool = False) -> StepOutcome:
+    def _record_refusal(self, step: WriteStep, error: str, *, drifted: bool = False) -> StepOutcome:
         item, target = step.item, step.item.target
         name, now = target.name or target.key, self._now()
         self._count(item.parameter, "failed")
         self._errors.append(WriteError(now, name, item.parameter, step.value, item.plugin, error))
-        if self._holds.refuse((target.level, target.key, item.parameter), item.final, error, now):
+        if self._retries.record_refusal((target.level, target.key, item.parameter), item.final, error, now):
             fields = {
                 "target": name,
                 "parameter": str(item.parameter),
@@ -279,19 +288,19 @@ class Applier:
             }
             _log.warning("Value rejected, will be retried", extra={"kv": fields})
         if target.level is Level.NODE:
-            self._blocked[item.plugin] = _not_set(item, error)
+            self._blocked_plugins[item.plugin] = _node_switch_text(item, error)
         return StepOutcome(step=step, ok=False, error=error, drifted=drifted)
 
     def _count(self, parameter: Parameter, outcome: str) -> None:
-        with self._counting:
+        with self._count_lock:
             self.writes[parameter, outcome] = self.writes.get((parameter, outcome), 0) + 1
 
 
-def _not_set(item: PlanItem, error: str) -> str:
+def _node_switch_text(item: PlanItem, error: str) -> str:
     return f"{item.parameter} of the node could not be set to {item.final}: {error}"
 
 
-def _explained(parameter: Parameter, error: Exception) -> str:
+def _explain(parameter: Parameter, error: Exception) -> str:
     code = error.errno if isinstance(error, OSError) else None
     meaning = _MEANINGS.get((parameter, code or 0))
-    return f"{text_of(error)}: {meaning}" if meaning else text_of(error)
+    return f"{error_text(error)}: {meaning}" if meaning else error_text(error)

@@ -26,14 +26,14 @@ from interpose.cri.store import convert
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Calls
 from interpose.hooks.server.reconcile.journal import Journal
-from interpose.hooks.server.reconcile.original_values import NEUTRAL, given_by, in_force
+from interpose.hooks.server.reconcile.original_values import NEUTRAL, record_in_force, record_of_entry
 from interpose.hooks.server.targets import ActuatorTarget
 from interpose.net.grpc.status import Code, RpcError
 
 _log = logging.getLogger(__name__)
 
 _PARALLEL: Final = 8
-_LATER: Final = frozenset((Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED, Code.ABORTED))
+_RETRIED_CODES: Final = frozenset((Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED, Code.CANCELLED, Code.ABORTED))
 
 
 class ContainerUpdate(NamedTuple):
@@ -50,7 +50,7 @@ class UpdateRefusal(NamedTuple):
     """Why an update was not made. `later`: the runtime has no opinion, it was not there or did not get to it."""
 
     text: str
-    later: bool
+    is_temporary: bool
 
 
 class ContainerUpdates:
@@ -64,15 +64,15 @@ class ContainerUpdates:
         *,
         allowed: Callable[[Parameter, str], str],
         refresh: Callable[[str], Awaitable[None]],
-        asked: Callable[[str], int] | None = None,
+        update_count: Callable[[str], int] | None = None,
     ) -> None:
         self._store = store
         self._call = call
         self._journal = journal
         self._allowed = allowed  # all CPUs or memory nodes below a container's parent directory
         self._refresh = refresh
-        self._asked = asked  # None: there is no relay that would ask
-        self._unasked = False
+        self._update_count = update_count  # None: there is no relay that would ask
+        self._not_called = False
         self.sending: set[str] = set()  # containers that are being updated; they have just been looked at
         self.gone: set[str] = set()  # containers that the runtime did not know when it was last sent updates
         self.unconfirmed: set[str] = set()  # containers that were sent updates before they ran
@@ -114,56 +114,60 @@ class ContainerUpdates:
         else:
             self.unconfirmed.add(update.target.key)
         try:
-            if self._asked is None:
-                return await self._directly(update)
-            return await self._through_relay(update, self._asked)
+            if self._update_count is None:
+                return await self._send_values(update)
+            return await self._send_empty(update, self._update_count)
         except RpcError as error:
             if error.code is Code.NOT_FOUND:
                 self.gone.add(update.target.key)
                 return None
             self.failed += 1
-            return UpdateRefusal(f"{error.code.name}: {error.message}", error.code in _LATER)
+            return UpdateRefusal(f"{error.code.name}: {error.message}", error.code in _RETRIED_CODES)
         except OSError as error:
             # What is found could not be noted down: then nothing is changed either.
             self.failed += 1
-            return UpdateRefusal(f"journal: {error}", later=True)
+            return UpdateRefusal(f"journal: {error}", is_temporary=True)
         finally:
             self.sending.discard(update.target.key)
 
-    async def _directly(self, update: ContainerUpdate) -> UpdateRefusal | None:
-        wanted = self._wanted(update)
-        await asyncio.to_thread(self._note_all, update, wanted)
-        values: dict[str, Any] = {CRI_FIELDS[one]: to_cri(one, value) for one, value in wanted.items()}
-        resources = replace(NO_RESOURCES, **values)
+    async def _send_values(self, update: ContainerUpdate) -> UpdateRefusal | None:
+        values = self._values_to_send(update)
+        await asyncio.to_thread(self._journal_all, update, values)
+        fields: dict[str, Any] = {
+            CRI_FIELDS[parameter]: to_cri(parameter, value) for parameter, value in values.items()
+        }
+        resources = replace(NO_RESOURCES, **fields)
         await self._call("UpdateContainerResources", convert.update_resources(update.target.key, resources))
         if (record := self._store.containers.get(update.target.key)) is not None:
-            has = record.resources.overlay(resources)
+            resources_after = record.resources.overlay(resources)
             # What we send nobody asked for, but that is what the journal knows; here it is what there is.
-            self._store.put_container(replace(record, resources=has, requested=record.requested.overlay(resources)))
+            self._store.put_container(
+                replace(record, resources=resources_after, requested=record.requested.overlay(resources))
+            )
         return None
 
-    async def _through_relay(self, update: ContainerUpdate, asked: Callable[[str], int]) -> UpdateRefusal | None:
+    async def _send_empty(self, update: ContainerUpdate, update_count: Callable[[str], int]) -> UpdateRefusal | None:
         key = update.target.key
-        before = asked(key)
+        before = update_count(key)
         await self._call("UpdateContainerResources", convert.update_resources(key, NO_RESOURCES))
-        if asked(key) == before:
-            if not self._unasked:
-                self._unasked = True
+        if update_count(key) == before:
+            if not self._not_called:
+                self._not_called = True
                 _log.warning(
                     "No relay called our hooks for an update, sending final values",
                     extra={"kv": {"container": update.target.name}},
                 )
-            return await self._directly(update)
-        if self._unasked:
-            self._unasked = False
+            return await self._send_values(update)
+        if self._not_called:
+            self._not_called = False
             _log.info("Relay calls our hooks for updates again")
         await self._refresh(key)
-        if (record := self._store.containers.get(key)) is not None and (text := self._missing(record, update)):
+        if (record := self._store.containers.get(key)) is not None and (text := self._missing_value(record, update)):
             self.failed += 1
-            return UpdateRefusal(text, later=False)
+            return UpdateRefusal(text, is_temporary=False)
         return None
 
-    def _missing(self, record: Container, update: ContainerUpdate) -> str:
+    def _missing_value(self, record: Container, update: ContainerUpdate) -> str:
         """What a container does not have after an update of which the relay asked us; empty if nothing is missing."""
         for parameter, value in update.values.items():
             now = cri_value(record.resources, parameter)
@@ -172,30 +176,30 @@ class ContainerUpdates:
             return f"{parameter} is {now} after an update to {value}: a later hook server or the policy sets it"
         return ""
 
-    def _note_all(self, update: ContainerUpdate, wanted: Mapping[Parameter, Value]) -> None:
+    def _journal_all(self, update: ContainerUpdate, values: Mapping[Parameter, Value]) -> None:
         for parameter in update.values:
-            if parameter in wanted:
-                self._note(update, parameter, wanted[parameter])
+            if parameter in values:
+                self._journal_value(update, parameter, values[parameter])
 
-    def _note(self, update: ContainerUpdate, parameter: Parameter, value: Value) -> None:
+    def _journal_value(self, update: ContainerUpdate, parameter: Parameter, value: Value) -> None:
         target, plugin = update.target, update.plugins.get(parameter, "")
         entry = self._journal.get(Level.CONTAINER, target.key, parameter)
         found, before = cri_value(update.member.requested, parameter), None
         if entry is not None:
             record = self._store.containers.get(target.key, update.member)
-            if in_force(record, parameter, given_by(entry), self._whole(update, parameter)) is not None:
+            if record_in_force(record, parameter, record_of_entry(entry), self._whole(update, parameter)) is not None:
                 before = cri_value(record.resources, parameter)  # ours still, should this update not come to be
         self._journal.supersede(target, parameter, found=found, written=value, plugin=plugin, before=before)
 
-    def _wanted(self, update: ContainerUpdate) -> dict[Parameter, Value]:
+    def _values_to_send(self, update: ContainerUpdate) -> dict[Parameter, Value]:
         """What is sent. A set cannot be cleared, so it gets everything; that is what counts as ours then."""
         restored = {
             parameter: NEUTRAL[parameter] if value is None else value for parameter, value in update.restored.items()
         }
-        wanted = {**restored, **update.values}
+        values = {**restored, **update.values}
         return {
             parameter: (self._whole(update, parameter) or CLEAR) if value is CLEAR else value
-            for parameter, value in wanted.items()
+            for parameter, value in values.items()
         }
 
     def _whole(self, update: ContainerUpdate, parameter: Parameter) -> str:

@@ -35,7 +35,10 @@ class PodTarget:
     @property
     def targets(self) -> Iterable[ActuatorTarget]:
         """Everything values can be set on."""
-        return (*(one for one in (self.target, self.sandbox) if one is not None), *(one.target for one in self.members))
+        return (
+            *(target for target in (self.target, self.sandbox) if target is not None),
+            *(member.target for member in self.members),
+        )
 
 
 class GroupTarget(NamedTuple):
@@ -56,48 +59,50 @@ class PluginProblem(NamedTuple):
 class DesiredState:
     """What shall be, and what went wrong while finding out."""
 
-    wants: tuple[DesiredValue, ...] = ()
-    troubles: tuple[PluginProblem, ...] = ()
+    values: tuple[DesiredValue, ...] = ()
+    problems: tuple[PluginProblem, ...] = ()
     conflicts: tuple[Conflict, ...] = ()
 
 
-def of_pod(hooks: PluginChain, subject: PodTarget) -> DesiredState:
+def desired_of_pod(hooks: PluginChain, subject: PodTarget) -> DesiredState:
     """What plugins want of a pod, its sandbox container and its containers."""
-    verdicts: list[tuple[ActuatorTarget, PluginResults]] = []
+    results_by_target: list[tuple[ActuatorTarget, PluginResults]] = []
     pod = subject.pod
     if subject.target is not None:
-        verdicts.append((subject.target, hooks.pod(PodContext(request=pod))))
+        results_by_target.append((subject.target, hooks.pod(PodContext(request=pod))))
     if subject.sandbox is not None:
-        holder = Container(id=pod.id, pod_id=pod.id, cgroup_parent=pod.cgroup_parent)
-        context = ContainerContext(pod=pod, request=holder, level=Level.SANDBOX)
-        verdicts.append((subject.sandbox, hooks.container(context)))
-    verdicts += [
+        sandbox = Container(id=pod.id, pod_id=pod.id, cgroup_parent=pod.cgroup_parent)
+        context = ContainerContext(pod=pod, request=sandbox, level=Level.SANDBOX)
+        results_by_target.append((subject.sandbox, hooks.container(context)))
+    results_by_target += [
         (member.target, hooks.container(ContainerContext(pod=pod, request=member.container)))
         for member in subject.members
     ]
-    return _gathered(verdicts)
+    return _combine(results_by_target)
 
 
-def of_groups(hooks: PluginChain, groups: Sequence[GroupTarget]) -> DesiredState:
+def desired_of_groups(hooks: PluginChain, groups: Sequence[GroupTarget]) -> DesiredState:
     """What plugins want of the node, the directories of QoS classes and host applications."""
-    return _gathered([(group.target, hooks.group(group.context)) for group in groups])
+    return _combine([(group.target, hooks.group(group.context)) for group in groups])
 
 
-def wants_of(target: ActuatorTarget, verdict: PluginResults) -> tuple[DesiredValue, ...]:
+def desired_values(target: ActuatorTarget, results: PluginResults) -> tuple[DesiredValue, ...]:
     """A verdict about one target."""
     return tuple(
         DesiredValue(target, parameter, wish.value, plugin, wish.why)
-        for parameter, (plugin, wish) in verdict.wishes.items()
+        for parameter, (plugin, wish) in results.values.items()
     )
 
 
-def _gathered(verdicts: Sequence[tuple[ActuatorTarget, PluginResults]]) -> DesiredState:
+def _combine(results_by_target: Sequence[tuple[ActuatorTarget, PluginResults]]) -> DesiredState:
     return DesiredState(
-        wants=tuple(want for target, verdict in verdicts for want in wants_of(target, verdict)),
-        troubles=tuple(PluginProblem(target, one) for target, verdict in verdicts for one in verdict.failures),
+        values=tuple(value for target, results in results_by_target for value in desired_values(target, results)),
+        problems=tuple(
+            PluginProblem(target, failure) for target, results in results_by_target for failure in results.failures
+        ),
         conflicts=tuple(
-            Conflict(target=target, parameter=one.parameter, loser=one.loser, winner=one.winner)
-            for target, verdict in verdicts
-            for one in verdict.quarrels
+            Conflict(target=target, parameter=conflict.parameter, loser=conflict.loser, winner=conflict.winner)
+            for target, results in results_by_target
+            for conflict in results.conflicts
         ),
     )

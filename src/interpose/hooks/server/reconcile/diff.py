@@ -29,7 +29,7 @@ from interpose.hooks.server.reconcile.plan import (
     is_off,
     route,
 )
-from interpose.hooks.server.reconcile.retry import RetryBackoff, RetryDelay, Spot
+from interpose.hooks.server.reconcile.retry import RetryBackoff, RetryDelay, ValueKey
 from interpose.hooks.server.targets import ActuatorTarget, DesiredValue
 
 _log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ _ABOVE_PODS: Final = frozenset((Level.NODE, Level.QOS, Level.HOST_APP))
 _SWITCHES: Final[Mapping[Parameter, Parameter]] = MappingProxyType({spoiled: it for it, spoiled in SPOILS.items()})
 
 
-def same(actuator: Actuator, parameter: Parameter, found: Value | None, wanted: Value | None) -> bool:
+def is_same(actuator: Actuator, parameter: Parameter, found: Value | None, wanted: Value | None) -> bool:
     """Whether a value is there. Nothing of one's own is what clearing leads to; no limit is none."""
     if wanted is None:
         wanted = UNLIMITED if parameter in BOUNDED else CLEAR
@@ -58,7 +58,7 @@ def same(actuator: Actuator, parameter: Parameter, found: Value | None, wanted: 
     return actuator.same(parameter, found, wanted)
 
 
-def has(
+def is_in_place(
     actuator: Actuator,
     target: ActuatorTarget,
     parameter: Parameter,
@@ -67,7 +67,7 @@ def has(
     allowed: Allowed | None,
 ) -> bool:
     """Whether a value is in place. CRI cannot clear a set, so a cleared one is there in full: all that is allowed."""
-    if same(actuator, parameter, now, wanted):
+    if is_same(actuator, parameter, now, wanted):
         return True
     if (
         wanted is not None
@@ -89,24 +89,24 @@ def action_of(error: Exception) -> PlanAction:
     return _ACTIONS.get(error.errno, PlanAction.HELD) if isinstance(error, OSError) else PlanAction.HELD
 
 
-def text_of(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """An error in words. One that is no OSError is a mistake of ours, and costs this value only."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror} ({errno.errorcode.get(error.errno or 0, error.errno)})"
     return f"{type(error).__name__}: {error}"
 
 
-def log_release(hold: RetryDelay | None, target: ActuatorTarget, parameter: Parameter) -> None:
+def log_release(retry: RetryDelay | None, target: ActuatorTarget, parameter: Parameter) -> None:
     """Say that something that was refused is settled."""
-    if hold is not None:
-        fields = {"target": target.name or target.key, "parameter": str(parameter), "refusals": hold.refusals}
+    if retry is not None:
+        fields = {"target": target.name or target.key, "parameter": str(parameter), "refusals": retry.refusals}
         _log.info("Rejected value is now in place or no longer needed", extra={"kv": fields})
 
 
-def _to_set(want: DesiredValue, now: Value | None) -> PlanItem:
-    target, parameter, value, plugin, why = want
+def _set_item(desired: DesiredValue, now: Value | None) -> PlanItem:
+    target, parameter, value, plugin, reason = desired
     return PlanItem(
-        target=target, parameter=parameter, now=now, wanted=value, plugin=plugin, why=why, action=PlanAction.SET
+        target=target, parameter=parameter, now=now, wanted=value, plugin=plugin, reason=reason, action=PlanAction.SET
     )
 
 
@@ -117,7 +117,7 @@ class StateDiff:
         self,
         actuators: Mapping[Parameter, Actuator],
         journal: Journal,
-        holds: RetryBackoff,
+        retries: RetryBackoff,
         *,
         time: float,
         known: Known,
@@ -127,12 +127,12 @@ class StateDiff:
         owned: Ownership,
     ) -> None:
         self.items: list[PlanItem] = []
-        self.kept = 0
-        self.left: Counter[tuple[str, Parameter]] = Counter()  # values that are a policy's, by plugin
+        self.unchanged = 0
+        self.left_to_policy: Counter[tuple[str, Parameter]] = Counter()  # values that are a policy's, by plugin
         self._owned = owned
         self._actuators = actuators
         self._journal = journal
-        self._holds = holds
+        self._retries = retries
         self._time = time
         self._known = known
         self._allowed = allowed
@@ -140,16 +140,16 @@ class StateDiff:
         self._forget = forget  # whether entries of the journal may be ended
         self._cleared: list[tuple[DesiredValue, str]] = []  # sets that have what their parent has, as a copy
 
-    def compare(self, wanted: Mapping[Spot, DesiredValue]) -> None:
+    def compare(self, desired_by_key: Mapping[ValueKey, DesiredValue]) -> None:
         """What differs from what is wanted."""
-        actuators, holds = self._actuators, self._holds
-        for spot, want in wanted.items():
-            target, parameter, value, plugin, why = want
+        actuators, retries = self._actuators, self._retries
+        for key, desired in desired_by_key.items():
+            target, parameter, value, plugin, reason = desired
             actuator = actuators.get(parameter)
             now: Value | None = None
             note = ""
             if self._owned.has(target, parameter):
-                action, note = self._leave(spot, plugin)
+                action, note = self._leave_to_policy(key, plugin)
                 if not self._detail:
                     continue
             elif actuator is None:
@@ -157,22 +157,22 @@ class StateDiff:
             else:
                 try:
                     now = self._read(actuator, target, parameter)
-                    kept = has(actuator, target, parameter, now, value, self._allowed) and not self._half_done(
-                        target, parameter
-                    )
-                    action = PlanAction.KEEP if kept else PlanAction.SET
+                    unchanged = is_in_place(
+                        actuator, target, parameter, now, value, self._allowed
+                    ) and not self._was_cut_off(target, parameter)
+                    action = PlanAction.KEEP if unchanged else PlanAction.SET
                 except Exception as error:  # whatever it is, the others are looked at
-                    action, note = action_of(error), text_of(error)
+                    action, note = action_of(error), error_text(error)
             if action is PlanAction.KEEP:
-                self.kept += 1
-                if spot in holds:
-                    log_release(holds.release(spot), target, parameter)
+                self.unchanged += 1
+                if key in retries:
+                    log_release(retries.release(key), target, parameter)
                 if value is CLEAR and isinstance(now, str):
-                    self._cleared.append((want, now))
+                    self._cleared.append((desired, now))
                 if not self._detail:
                     continue
-            elif action is PlanAction.SET and (reason := holds.reason(spot, value, self._time)):
-                action, note = PlanAction.HELD, reason
+            elif action is PlanAction.SET and (wait := retries.wait_reason(key, value, self._time)):
+                action, note = PlanAction.HELD, wait
             self.items.append(
                 PlanItem(
                     target=target,
@@ -180,22 +180,22 @@ class StateDiff:
                     now=now,
                     wanted=value,
                     plugin=plugin,
-                    why=why,
+                    reason=reason,
                     action=action,
                     note=note,
                 )
             )
 
-    def _leave(self, spot: Spot, plugin: str) -> tuple[PlanAction, str]:
+    def _leave_to_policy(self, key: ValueKey, plugin: str) -> tuple[PlanAction, str]:
         """A value is another's: what is known of it stays as it is, and counts again when the other has ended."""
-        self.left[plugin, spot[2]] += 1
-        self._holds.release(spot)
+        self.left_to_policy[plugin, key[2]] += 1
+        self._retries.release(key)
         return PlanAction.LEFT, f"{self._owned.owner} decides about it"
 
-    def clean_up(
+    def plan_restores(
         self,
         live: Mapping[tuple[Level, str], ActuatorTarget],
-        wanted: Mapping[Spot, DesiredValue],
+        desired_by_key: Mapping[ValueKey, DesiredValue],
         unsure: Collection[tuple[Level, str, str]],
         *,
         whole: bool,
@@ -204,12 +204,12 @@ class StateDiff:
         for level, key in self._journal.targets():
             target = live.get((level, key))
             if target is None and whole:
-                target = self._left(level, key)
+                target = self._orphaned_target(level, key)
             if target is None:
                 continue
             for parameter, entry in self._journal.entries_of(level, key).items():
-                if (level, key, parameter) not in wanted and (level, key, entry.plugin) not in unsure:
-                    self._undo(target, parameter, entry)
+                if (level, key, parameter) not in desired_by_key and (level, key, entry.plugin) not in unsure:
+                    self._plan_restore(target, parameter, entry)
 
     def follow_parents(self) -> None:
         """On cgroup v1 a cleared set is a copy of the parent's. It is as wanted until the parent's changes."""
@@ -218,20 +218,20 @@ class StateDiff:
             for item in self.items
             if item.parameter in SETS and item.action in CHANGES
         }
-        following: dict[Spot, PlanItem] = {}
-        for want, now in sorted(self._cleared, key=lambda one: one[0].target.directory):
-            target, parameter = want.target, want.parameter
+        following: dict[ValueKey, PlanItem] = {}
+        for desired, now in sorted(self._cleared, key=lambda pair: pair[0].target.directory):
+            target, parameter = desired.target, desired.parameter
             if (parameter, target.directory.rpartition("/")[0]) in changing:
                 changing.add((parameter, target.directory))
-                following[target.level, target.key, parameter] = _to_set(want, now)
+                following[target.level, target.key, parameter] = _set_item(desired, now)
         if following:
-            self.kept -= len(following)
+            self.unchanged -= len(following)
             self.items = [
                 item for item in self.items if (item.target.level, item.target.key, item.parameter) not in following
             ]
             self.items += following.values()
 
-    def mind_switches(self, wanted: Mapping[Spot, DesiredValue]) -> None:
+    def hold_switched(self, desired_by_key: Mapping[ValueKey, DesiredValue]) -> None:
         """Values that the kernel replaces and does not take while a switch is on.
 
         If it stays on, wanted ones are held, and others are no matter yet. If it is switched off, what is read of them
@@ -242,21 +242,21 @@ class StateDiff:
             for item in self.items
             if item.parameter in SPOILS and item.action in CHANGES and is_off(item.final)
         }
-        items: dict[Spot, PlanItem] = {}
+        items: dict[ValueKey, PlanItem] = {}
         for item in self.items:
             target, parameter = item.target, item.parameter
-            spot = (target.level, target.key, parameter)
-            if parameter in _SWITCHES and item.action in CHANGES and spot not in ending:
+            key = (target.level, target.key, parameter)
+            if parameter in _SWITCHES and item.action in CHANGES and key not in ending:
                 item = self._waiting(item, _SWITCHES[parameter])
                 if item.action is PlanAction.KEEP:
-                    self.kept += 1
+                    self.unchanged += 1
                     if not self._detail:
                         continue
-            items[spot] = item
-        for spot in ending & wanted.keys():
-            if spot not in items or items[spot].action is PlanAction.KEEP:
-                self.kept -= 1
-                items[spot] = _to_set(wanted[spot], None)
+            items[key] = item
+        for key in ending & desired_by_key.keys():
+            if key not in items or items[key].action is PlanAction.KEEP:
+                self.unchanged -= 1
+                items[key] = _set_item(desired_by_key[key], None)
         self.items = list(items.values())
 
     def _waiting(self, item: PlanItem, switch: Parameter) -> PlanItem:
@@ -265,13 +265,13 @@ class StateDiff:
         action = PlanAction.KEEP if item.action is PlanAction.RESTORE else PlanAction.HELD
         return replace(item, action=action, note=f"the kernel does not take it while {switch} is on")
 
-    def _undo(self, target: ActuatorTarget, parameter: Parameter, entry: JournalEntry) -> None:
-        spot = (target.level, target.key, parameter)
+    def _plan_restore(self, target: ActuatorTarget, parameter: Parameter, entry: JournalEntry) -> None:
+        key = (target.level, target.key, parameter)
         actuator = self._actuators.get(parameter)
         now: Value | None = None
         note = ""
         if self._owned.has(target, parameter):
-            action, note = self._leave(spot, entry.plugin)
+            action, note = self._leave_to_policy(key, entry.plugin)
             if not self._detail:
                 return
         elif actuator is None:
@@ -279,22 +279,22 @@ class StateDiff:
         else:
             try:
                 now = self._read(actuator, target, parameter)
-                action = self._undoing(actuator, target, parameter, entry, now)
+                action = self._restore_action(actuator, target, parameter, entry, now)
             except Exception as error:
-                action, note = action_of(error), text_of(error)
+                action, note = action_of(error), error_text(error)
         if action is PlanAction.KEEP:
-            self.kept += 1
+            self.unchanged += 1
             if self._forget:
-                self._journal.forget(*spot)
-                log_release(self._holds.release(spot), target, parameter)
+                self._journal.forget(*key)
+                log_release(self._retries.release(key), target, parameter)
             if not self._detail:
                 return
         original = self._original(actuator, target, parameter, entry, now)
         final = CLEAR if original is None else original
         if action is PlanAction.RESTORE:
-            self._mind_undone(target, parameter, entry.plugin, now, final)
-        if action is PlanAction.RESTORE and (reason := self._holds.reason(spot, final, self._time)):
-            action, note = PlanAction.HELD, reason
+            self._note_undone(target, parameter, entry.plugin, now, final)
+        if action is PlanAction.RESTORE and (wait := self._retries.wait_reason(key, final, self._time)):
+            action, note = PlanAction.HELD, wait
         self.items.append(
             PlanItem(
                 target=target,
@@ -302,18 +302,18 @@ class StateDiff:
                 now=now,
                 wanted=original,
                 plugin=entry.plugin,
-                why="no plugin sets it any more",
+                reason="no plugin sets it any more",
                 action=action,
                 note=note,
             )
         )
 
-    def _mind_undone(
+    def _note_undone(
         self, target: ActuatorTarget, parameter: Parameter, plugin: str, now: Value | None, final: Value
     ) -> None:
         """What was put back already and is as before is somebody's doing: doing it again at once would have no end."""
         error = f"restored to {final}, found {now} again: {self._owned.owner} sets it"
-        if self._holds.undone((target.level, target.key, parameter), final, error, self._time):
+        if self._retries.record_undone((target.level, target.key, parameter), final, error, self._time):
             fields = {
                 "target": target.name or target.key,
                 "parameter": str(parameter),
@@ -334,9 +334,9 @@ class StateDiff:
         """What to go back to."""
         if not entry.moved or actuator is None:
             return entry.found
-        return entry.original(has_written=has(actuator, target, parameter, now, entry.written, self._allowed))
+        return entry.original(has_written=is_in_place(actuator, target, parameter, now, entry.written, self._allowed))
 
-    def _undoing(
+    def _restore_action(
         self, actuator: Actuator, target: ActuatorTarget, parameter: Parameter, entry: JournalEntry, now: Value | None
     ) -> PlanAction:
         """KEEP if nothing is to be undone: it is as it was, or somebody else has set something of his own."""
@@ -344,15 +344,15 @@ class StateDiff:
             # What is read is the kernel's doing, and of no use unless it was us who switched it on.
             switched = self._journal.get(target.level, target.key, _SWITCHES[parameter])
             return PlanAction.KEEP if switched is None else PlanAction.RESTORE
-        if has(
+        if is_in_place(
             actuator, target, parameter, now, self._original(actuator, target, parameter, entry, now), self._allowed
         ):
-            return PlanAction.RESTORE if self._remembers(target, parameter, entry.written) else PlanAction.KEEP
+            return PlanAction.RESTORE if self._runtime_has(target, parameter, entry.written) else PlanAction.KEEP
         spoiled = parameter in _SWITCHES and entry.written is CLEAR
         if spoiled or parameter in COLLECTIVE:
             return PlanAction.RESTORE
         ours = [value for value in (entry.written, entry.before) if value is not None]
-        if any(has(actuator, target, parameter, now, value, self._allowed) for value in ours):
+        if any(is_in_place(actuator, target, parameter, now, value, self._allowed) for value in ours):
             return PlanAction.RESTORE
         fields = {"target": target.name or target.key, "parameter": str(parameter), "plugin": entry.plugin}
         _log.info("Value changed by another process, not restored", extra={"kv": fields})
@@ -365,7 +365,7 @@ class StateDiff:
             raise FileNotFoundError(errno.ENOENT, "it does not run, and nothing is known of it")
         return self._known[target.key, parameter]
 
-    def _half_done(self, target: ActuatorTarget, parameter: Parameter) -> bool:
+    def _was_cut_off(self, target: ActuatorTarget, parameter: Parameter) -> bool:
         """Whether an update was cut off: it has reached the kernel, but the runtime has taken it back.
 
         With its next update, of whatever, the runtime would put back what it remembers.
@@ -375,16 +375,16 @@ class StateDiff:
         entry = self._journal.get(target.level, target.key, parameter)
         if entry is None or entry.before is None or entry.before == entry.written:
             return False
-        return self._remembers(target, parameter, entry.before)
+        return self._runtime_has(target, parameter, entry.before)
 
-    def _remembers(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> bool:
+    def _runtime_has(self, target: ActuatorTarget, parameter: Parameter, value: Value) -> bool:
         """Whether this is what the runtime says of a container."""
         if target.level is not Level.CONTAINER or (target.key, parameter) not in self._known:
             return False
         known = self._known[target.key, parameter]
         return value is CLEAR if known is None else known == value
 
-    def _left(self, level: Level, key: str) -> ActuatorTarget | None:
+    def _orphaned_target(self, level: Level, key: str) -> ActuatorTarget | None:
         """A target that nobody told of, if it is there and what it has is to be put back.
 
         A pod or container that the runtime does not tell of may be about to run, or may be ready again in a moment:
@@ -393,13 +393,13 @@ class StateDiff:
         target = self._journal.target_of(level, key)
         if target is not None and level is Level.CONTAINER and not target.directory:
             target = None  # noted when it had no cgroup; if it has one, somebody will tell of it
-        if target is not None and self._is_there(target):
+        if target is not None and self._exists(target):
             return target if level in _ABOVE_PODS else None
         if self._forget:
             self._journal.forget_target(level, key)
         return None
 
-    def _is_there(self, target: ActuatorTarget) -> bool:
+    def _exists(self, target: ActuatorTarget) -> bool:
         entries = self._journal.entries_of(target.level, target.key)
         for parameter in entries.keys() & self._actuators.keys():
             try:

@@ -17,10 +17,10 @@ from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.original_values import (
     ANNOTATION,
     ValueRecord,
-    as_asked,
-    given_by,
-    in_force,
     read_note,
+    record_in_force,
+    record_of_entry,
+    with_requested,
 )
 from interpose.hooks.server.targets import ActuatorTarget
 from interpose.host.cgroup.paths import CgroupLayout, Driver, find_child, pod_directory
@@ -45,25 +45,29 @@ class Inventory:
     def subjects(self, pods: Iterable[tuple[Pod, Sequence[Container]]]) -> list[PodTarget]:
         """Pods that live, with their containers that do."""
         found = [self._subject(pod, containers) for pod, containers in newest(pods)]
-        self._subjects = {one.pod.id: one for one in found}
-        alive = {member.container.id for one in found for member in one.members}
+        self._subjects = {subject.pod.id: subject for subject in found}
+        alive = {member.container.id for subject in found for member in subject.members}
         self._members = {key: value for key, value in self._members.items() if key in alive}
         return found
 
     def _subject(self, pod: Pod, containers: Sequence[Container]) -> PodTarget:
-        directory, children = self.look(pod.cgroup_parent)
+        directory, children = self.list_pod_directory(pod.cgroup_parent)
         target = sandbox = None
         if directory and is_own(pod, directory):
             target = pod_target(pod, directory)
         if (child := find_child(children, pod.id)) is not None:
-            place = f"{directory}/{child}"
-            sandbox = ActuatorTarget(level=Level.SANDBOX, key=pod.id, directory=place, name=_name(pod), pod_uid=pod.uid)
-        members = tuple(self._member(pod, one, directory, children) for one in containers if _lives(one))
-        fresh = PodTarget(pod=pod, target=target, sandbox=sandbox, members=members)
+            sandbox_directory = f"{directory}/{child}"
+            sandbox = ActuatorTarget(
+                level=Level.SANDBOX, key=pod.id, directory=sandbox_directory, name=_name(pod), pod_uid=pod.uid
+            )
+        members = tuple(
+            self._member(pod, container, directory, children) for container in containers if _is_alive(container)
+        )
+        subject = PodTarget(pod=pod, target=target, sandbox=sandbox, members=members)
         known = self._subjects.get(pod.id)
-        return known if known == fresh else fresh
+        return known if known == subject else subject
 
-    def look(self, cgroup_parent: str) -> tuple[str, list[str]]:
+    def list_pod_directory(self, cgroup_parent: str) -> tuple[str, list[str]]:
         """The directory of a pod and what is in it; nothing if there is none."""
         with suppress(OSError, ValueError):
             directory = pod_directory(cgroup_parent)
@@ -72,14 +76,14 @@ class Inventory:
 
     def _member(self, pod: Pod, record: Container, directory: str, children: Sequence[str]) -> ContainerTarget:
         if record.cgroup_parent and record.cgroup_parent != pod.cgroup_parent:
-            directory, children = self.look(record.cgroup_parent)
+            directory, children = self.list_pod_directory(record.cgroup_parent)
         child = find_child(children, record.id) if directory else None
         target = container_target(pod, record, f"{directory}/{child}" if child is not None else "")
         notes = self._notes(record, target)
         known = self._members.get(record.id)
         if known is not None and known[0] is record and known[1] == notes and known[2].target == target:
             return known[2]
-        member = ContainerTarget(container=as_asked(record, notes), target=target)
+        member = ContainerTarget(container=with_requested(record, notes), target=target)
         self._members[record.id] = (record, notes, member)
         return member
 
@@ -90,27 +94,36 @@ class Inventory:
         """
         entries = self._journal.entries_of(Level.CONTAINER, record.id)
         notes: dict[Parameter, ValueRecord] = {}
-        for parameter, pair in read_note(record.annotations.get(ANNOTATION, "")).items():
-            if parameter not in entries and (there := self._in_force(record, target, parameter, pair)) is not None:
+        for parameter, value_record in read_note(record.annotations.get(ANNOTATION, "")).items():
+            if (
+                parameter not in entries
+                and (there := self._in_force(record, target, parameter, value_record)) is not None
+            ):
                 notes[parameter] = there
                 with suppress(OSError):  # a full disk; the note itself stays
-                    self._journal.note(target, parameter, found=pair.asked, written=pair.given, plugin=pair.plugin)
+                    self._journal.note(
+                        target,
+                        parameter,
+                        found=value_record.requested,
+                        written=value_record.applied,
+                        plugin=value_record.plugin,
+                    )
         for parameter, entry in entries.items():
             if parameter in CRI_FIELDS:
-                there = self._in_force(record, target, parameter, given_by(entry))
+                there = self._in_force(record, target, parameter, record_of_entry(entry))
                 if there is not None:
                     notes[parameter] = there
         return notes
 
     def _in_force(
-        self, record: Container, target: ActuatorTarget, parameter: Parameter, pair: ValueRecord
+        self, record: Container, target: ActuatorTarget, parameter: Parameter, value_record: ValueRecord
     ) -> ValueRecord | None:
         whole = ""
-        if CLEAR in (pair.given, pair.before) and target.directory:
-            look = self._tree.allowed_cpus if parameter is Parameter.CPUSET_CPUS else self._tree.allowed_mems
+        if CLEAR in (value_record.applied, value_record.before) and target.directory:
+            read_allowed = self._tree.allowed_cpus if parameter is Parameter.CPUSET_CPUS else self._tree.allowed_mems
             with suppress(OSError, ValueError):
-                whole = look(target.directory.rpartition("/")[0])
-        return in_force(record, parameter, pair, whole)
+                whole = read_allowed(target.directory.rpartition("/")[0])
+        return record_in_force(record, parameter, value_record, whole)
 
     # -- above pods
 
@@ -188,7 +201,7 @@ def newest(pods: Iterable[tuple[Pod, Sequence[Container]]]) -> list[tuple[Pod, S
     return list(found.values())
 
 
-def _lives(container: Container) -> bool:
+def _is_alive(container: Container) -> bool:
     return container.state is not ContainerState.EXITED
 
 

@@ -38,27 +38,27 @@ class ValueRecord(NamedTuple):
     `before` is what it got the time before, if the last time may not have come to be.
     """
 
-    asked: Value | None
-    given: Value
+    requested: Value | None
+    applied: Value
     before: Value | None = None
     plugin: str = ""
-    asked_before: Value | None = None  # with `before`, if `moved`
+    requested_before: Value | None = None  # with `before`, if `moved`
     moved: bool = False
 
 
-def note_of(asked: LinuxResources, wanted: Mapping[Parameter, Value], plugins: Mapping[Parameter, str]) -> str:
+def note_of(requested: LinuxResources, wanted: Mapping[Parameter, Value], plugins: Mapping[Parameter, str]) -> str:
     """The annotation for a container that is created with other values than asked for; empty if there are none.
 
     With each the plugin that wants it: as long as that one cannot say what it wants, its value stays.
     """
     changed = {
         CREATE_FIELDS[parameter]: [
-            getattr(asked, CREATE_FIELDS[parameter]),
+            getattr(requested, CREATE_FIELDS[parameter]),
             to_cri(parameter, value),
             plugins.get(parameter, ""),
         ]
         for parameter, value in wanted.items()
-        if parameter in CREATE_FIELDS and to_cri(parameter, value) != getattr(asked, CREATE_FIELDS[parameter])
+        if parameter in CREATE_FIELDS and to_cri(parameter, value) != getattr(requested, CREATE_FIELDS[parameter])
     }
     return json.dumps(changed, separators=(",", ":"), sort_keys=True) if changed else ""
 
@@ -71,29 +71,31 @@ def read_note(text: str) -> Mapping[Parameter, ValueRecord]:
         return {}
     if not isinstance(document, dict):
         return {}
-    found = {parameter: _pair(parameter, document.get(name)) for parameter, name in CREATE_FIELDS.items()}
-    return {parameter: pair for parameter, pair in found.items() if pair is not None}
+    found = {parameter: _read_record(parameter, document.get(name)) for parameter, name in CREATE_FIELDS.items()}
+    return {parameter: record for parameter, record in found.items() if record is not None}
 
 
-def given_by(entry: JournalEntry) -> ValueRecord:
+def record_of_entry(entry: JournalEntry) -> ValueRecord:
     """What the journal knows of one value."""
     return ValueRecord(entry.found, entry.written, entry.before, entry.plugin, entry.found_before, entry.moved)
 
 
-def in_force(container: Container, parameter: Parameter, pair: ValueRecord, whole: str = "") -> ValueRecord | None:
+def record_in_force(
+    container: Container, parameter: Parameter, record: ValueRecord, whole: str = ""
+) -> ValueRecord | None:
     """The pair with what was asked for, if the container still has what it was given for that; None if not.
 
     `whole` are all CPUs or memory nodes there are for it: CRI cannot clear a set, so a cleared one is there in full.
     """
     now = cri_value(container.resources, parameter)
-    if _is(now, pair.given, whole):
-        return pair
-    if pair.before is None or not _is(now, pair.before, whole):
+    if _has_value(now, record.applied, whole):
+        return record
+    if record.before is None or not _has_value(now, record.before, whole):
         return None
-    return pair._replace(asked=pair.asked_before) if pair.moved else pair
+    return record._replace(requested=record.requested_before) if record.moved else record
 
 
-def _is(now: Value | None, value: Value, whole: str) -> bool:
+def _has_value(now: Value | None, value: Value, whole: str) -> bool:
     if value is not CLEAR:
         return now == value
     if now is None:
@@ -104,29 +106,34 @@ def _is(now: Value | None, value: Value, whole: str) -> bool:
         return False
 
 
-def as_asked(container: Container, notes: Mapping[Parameter, ValueRecord]) -> Container:
+def with_requested(container: Container, notes: Mapping[Parameter, ValueRecord]) -> Container:
     """The container with the resources that were asked for; `notes` are those of what is in force."""
     if not notes:
         return container
-    asked = {CREATE_FIELDS[one]: 0 if pair.asked is None else to_cri(one, pair.asked) for one, pair in notes.items()}
+    requested = {
+        CREATE_FIELDS[parameter]: 0 if record.requested is None else to_cri(parameter, record.requested)
+        for parameter, record in notes.items()
+    }
     for name in (CREATE_FIELDS[Parameter.CPUSET_CPUS], CREATE_FIELDS[Parameter.CPUSET_MEMS]):
-        if asked.get(name) == 0:
-            asked[name] = ""
-    values: dict[str, Any] = asked
+        if requested.get(name) == 0:
+            requested[name] = ""
+    values: dict[str, Any] = requested
     return replace(container, requested=replace(container.requested, **values))
 
 
-def _pair(parameter: Parameter, raw: object) -> ValueRecord | None:
+def _read_record(parameter: Parameter, raw: object) -> ValueRecord | None:
     if not isinstance(raw, list) or len(raw) not in (2, 3):
         return None
     values, plugin = raw[:2], raw[2] if len(raw) == 3 else ""
     if not isinstance(plugin, str):
         return None
     kind = str if parameter in (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS) else int
-    if not all(type(one) is kind and (kind is str or one in INT64) for one in values):
+    if not all(type(value) is kind and (kind is str or value in INT64) for value in values):
         return None
-    asked, given = (cri_value(replace(_NOTHING, **{CREATE_FIELDS[parameter]: one}), parameter) for one in values)
-    return ValueRecord(asked, CLEAR if given is None else given, plugin=plugin)
+    requested, applied = (
+        cri_value(replace(_NOTHING, **{CREATE_FIELDS[parameter]: value}), parameter) for value in values
+    )
+    return ValueRecord(requested, CLEAR if applied is None else applied, plugin=plugin)
 
 
 _NOTHING: Final = LinuxResources()

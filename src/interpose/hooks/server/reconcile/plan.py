@@ -64,7 +64,7 @@ class PlanItem:
     now: Value | None
     wanted: Value | None  # None: nothing of one's own
     plugin: str
-    why: str
+    reason: str
     action: PlanAction
     note: str = ""  # for people: what went wrong, or why it is held
 
@@ -118,7 +118,7 @@ _AFTER_ALL: Final = len(_PARAMETER_RANK)
 _LEAVES: Final = frozenset((Level.SANDBOX, Level.CONTAINER))
 _PHASES: Final = {ChangeDirection.GROW: StepPhase.GROW, ChangeDirection.FREE: StepPhase.GROW}
 
-_Place = tuple[int | str, ...]
+_SortKey = tuple[int | str, ...]
 _Ceilings = Mapping[tuple[Parameter, str], PlanItem]
 
 
@@ -147,7 +147,7 @@ def direction(parameter: Parameter, now: Value | None, wanted: Value | None) -> 
     return _direction_of_sets(now, wanted) if parameter in SETS else ChangeDirection.FREE
 
 
-def ordered(items: Iterable[PlanItem]) -> tuple[WriteStep, ...]:
+def order_steps(items: Iterable[PlanItem]) -> tuple[WriteStep, ...]:
     """The steps for all items that are to be set or restored."""
     changes = [item for item in items if item.action in CHANGES]
     ending = {
@@ -156,8 +156,8 @@ def ordered(items: Iterable[PlanItem]) -> tuple[WriteStep, ...]:
         if item.parameter in SPOILS and is_off(item.final)
     }
     ceilings = {(item.parameter, item.target.directory): item for item in changes if item.parameter in SETS}
-    placed = [(_place(step, ending), step) for item in changes for step in _steps(item, ceilings)]
-    return tuple(step for _, step in sorted(placed, key=itemgetter(0)))
+    keyed_steps = [(_sort_key(step, ending), step) for item in changes for step in _steps(item, ceilings)]
+    return tuple(step for _, step in sorted(keyed_steps, key=itemgetter(0)))
 
 
 def direction_of(item: PlanItem) -> ChangeDirection:
@@ -165,7 +165,7 @@ def direction_of(item: PlanItem) -> ChangeDirection:
     return direction(item.parameter, item.now, item.final)
 
 
-def by_container(steps: Iterable[WriteStep]) -> list[Batch]:
+def make_batches(steps: Iterable[WriteStep]) -> list[Batch]:
     """Ordered steps in batches; carrying out one batch after the other keeps the order.
 
     Growing and shrinking containers are neighbours in the order, so one update of a container has both.
@@ -179,7 +179,7 @@ def by_container(steps: Iterable[WriteStep]) -> list[Batch]:
             batches.append(FileBatch(steps=tuple(files)))
             files.clear()
         if containers:
-            batches.append(CriBatch(containers={key: tuple(some) for key, some in containers.items()}))
+            batches.append(CriBatch(containers={key: tuple(updates) for key, updates in containers.items()}))
             containers.clear()
 
     for step in steps:
@@ -220,12 +220,12 @@ def _direction_of_sets(now: Value | None, wanted: Value | None) -> ChangeDirecti
 
 
 def _steps(item: PlanItem, ceilings: _Ceilings) -> Iterator[WriteStep]:
-    value, way = item.final, direction_of(item)
+    value, change = item.final, direction_of(item)
     if item.target.level is Level.NODE:
         yield WriteStep(item=item, value=value, phase=StepPhase.NODE)
         return
     leaf = item.target.level in _LEAVES
-    narrowed = None if way is ChangeDirection.FREE else _narrowed_above(item, ceilings)
+    narrowed = None if change is ChangeDirection.FREE else _narrowed_above(item, ceilings)
     if narrowed is not None:
         # The parent cannot lose what this one has, so this one gets the parent's new set beforehand.
         if not leaf:
@@ -233,9 +233,9 @@ def _steps(item: PlanItem, ceilings: _Ceilings) -> Iterator[WriteStep]:
         yield WriteStep(item=item, value=narrowed, phase=StepPhase.SHRINK)
         yield WriteStep(item=item, value=value, phase=StepPhase.SETTLE)
         return
-    if way is ChangeDirection.MIXED and not leaf:
+    if change is ChangeDirection.MIXED and not leaf:
         yield WriteStep(item=item, value=_union(item.now, value), phase=StepPhase.GROW)
-    yield WriteStep(item=item, value=value, phase=_PHASES.get(way, StepPhase.SHRINK))
+    yield WriteStep(item=item, value=value, phase=_PHASES.get(change, StepPhase.SHRINK))
 
 
 def _narrowed_above(item: PlanItem, ceilings: _Ceilings) -> str | None:
@@ -251,11 +251,11 @@ def _narrowed_above(item: PlanItem, ceilings: _Ceilings) -> str | None:
     return None
 
 
-def _union(one: Value | None, other: Value) -> str:
-    return str(CpuSet.parse(one if isinstance(one, str) else "") | CpuSet.parse(str(other)))
+def _union(first: Value | None, second: Value) -> str:
+    return str(CpuSet.parse(first if isinstance(first, str) else "") | CpuSet.parse(str(second)))
 
 
-def _place(step: WriteStep, ending: set[tuple[Level, str, Parameter]]) -> _Place:
+def _sort_key(step: WriteStep, ending: set[tuple[Level, str, Parameter]]) -> _SortKey:
     """Where a step comes in the order."""
     item, target = step.item, step.item.target
     parameter = _PARAMETER_RANK[item.parameter]

@@ -17,15 +17,21 @@ from interpose.core.model.cgroup import CRI_FIELDS, Level, Parameter, Value, cri
 from interpose.core.model.pod import ContainerState, Pod
 from interpose.cri.store.sync import Synchronizer
 from interpose.hooks.server.evaluate import PluginChain
-from interpose.hooks.server.node.node_inputs import NodeInputSource
+from interpose.hooks.server.node.node_inputs import NodeSnapshot
 from interpose.hooks.server.node.relay_policy import Ownership
-from interpose.hooks.server.node.rules import PluginRules, changed, make_rules
+from interpose.hooks.server.node.rules import PluginRules, changed_plugins, make_rules
 from interpose.hooks.server.plugin import AnyPlugin, NodeInputs, Watch
 from interpose.hooks.server.pods.kubelet_client import MetadataOverlay
-from interpose.hooks.server.reconcile import desired_state as desired
 from interpose.hooks.server.reconcile.apply import Applier
 from interpose.hooks.server.reconcile.cri_updates import ContainerUpdate, ContainerUpdates
-from interpose.hooks.server.reconcile.desired_state import ContainerTarget, DesiredState, PodTarget
+from interpose.hooks.server.reconcile.desired_state import (
+    ContainerTarget,
+    DesiredState,
+    GroupTarget,
+    PodTarget,
+    desired_of_groups,
+    desired_of_pod,
+)
 from interpose.hooks.server.reconcile.inventory import Inventory
 from interpose.hooks.server.reconcile.plan import (
     CHANGES,
@@ -34,8 +40,8 @@ from interpose.hooks.server.reconcile.plan import (
     PlanItem,
     WriteRoute,
     WriteStep,
-    by_container,
-    ordered,
+    make_batches,
+    order_steps,
     route_of,
 )
 from interpose.hooks.server.targets import ActuatorTarget
@@ -55,13 +61,13 @@ class ReconcilePass:
     listed: bool = False  # whether the runtime told what exists
     subjects: list[PodTarget] = field(default_factory=list)
     wanted: int = 0
-    kept: int = 0
+    unchanged: int = 0
     items: list[PlanItem] = field(default_factory=list)
     written: int = 0
     errors: list[str] = field(default_factory=list)
     undone: list[PlanItem] = field(default_factory=list)  # what was refused, skipped, or gone by then
     starting: int = 0  # containers that are left alone until their start has ended
-    desire: DesiredState = field(default_factory=DesiredState)
+    desired_state: DesiredState = field(default_factory=DesiredState)
 
 
 class CachedState(NamedTuple):
@@ -69,7 +75,7 @@ class CachedState(NamedTuple):
 
     subject: PodTarget
     rules: PluginRules
-    desire: DesiredState
+    desired_state: DesiredState
 
 
 class Reconciler:
@@ -84,69 +90,71 @@ class Reconciler:
         applier: Applier,
         updates: ContainerUpdates,
         runner: Runner,
-        gather: Callable[[Sequence[Pod], bool], NodeInputSource],
-        facts: Callable[[], Awaitable[MetadataOverlay]],
-        managed: Callable[[Pod], bool],
+        collect_inputs: Callable[[Sequence[Pod], bool], NodeSnapshot],
+        overlay: Callable[[], Awaitable[MetadataOverlay]],
+        is_managed: Callable[[Pod], bool],
         policy: Callable[[], Awaitable[Ownership]],
     ) -> None:
         self.rules = PluginRules()
-        self.surroundings = NodeInputSource(NodeInputs(), None)
-        self.rounds: Counter[str] = Counter()
+        self.node = NodeSnapshot(NodeInputs(), None)
+        self.passes: Counter[str] = Counter()
         self.last: ReconcilePass | None = None
         self.rule_changes = 0
         self.conflicts: Counter[tuple[str, str, str]] = Counter()  # (parameter, loser, winner) in the last look
-        self._remarks = RateLimited(_log)
+        self._limited = RateLimited(_log)
         self._plugins = tuple(plugins)
         self._sync = sync
         self._inventory = inventory
         self._applier = applier
         self._updates = updates
         self._runner = runner
-        self._gather = gather
-        self._facts = facts
-        self._managed = managed
+        self._collect_inputs = collect_inputs
+        self._poll_overlay = overlay
+        self._is_managed = is_managed
         self._policy = policy  # of the relay
-        self._told_left: set[tuple[str, Parameter, str]] = set()
-        self._kept: dict[str, CachedState] = {}
-        self._doubt = True  # whether an update may have been cut off: by our own end, or an error
+        self._logged_left: set[tuple[str, Parameter, str]] = set()
+        self._cache: dict[str, CachedState] = {}
+        self._updates_uncertain = True  # whether an update may have been cut off: by our own end, or an error
         self._lock = asyncio.Lock()
-        self._making = asyncio.Lock()  # rules are also made outside of rounds
+        self._rules_lock = asyncio.Lock()  # rules are also made outside of rounds
 
-    async def round(self, reason: str, *, detail: bool = False, act: bool = True, record: bool = True) -> ReconcilePass:
+    async def reconcile(
+        self, reason: str, *, detail: bool = False, apply: bool = True, record: bool = True
+    ) -> ReconcilePass:
         """One round; `detail` also tells of values that are as they shall be, without `act` nothing is changed.
 
         One that is not recorded is only somebody's look.
         """
         async with self._lock:
-            done = ReconcilePass(reason=reason)
+            result = ReconcilePass(reason=reason)
             began, cpu = time.monotonic(), time.process_time()
-            facts, self._applier.owned = await asyncio.gather(self._facts(), self._policy())
-            done.listed = await self._sync.resync()
-            await self._look(done, facts, detail=detail)
-            if act:
-                if drifted := self._drifted(done.items):
+            overlay, self._applier.owned = await asyncio.gather(self._poll_overlay(), self._policy())
+            result.listed = await self._sync.resync()
+            await self._diff(result, overlay, detail=detail)
+            if apply:
+                if drifted := self._drifted(result.items):
                     # Somebody may have updated them through the runtime: then what they ask for is another value.
                     await self._sync.refresh(*drifted)
-                    await self._look(done, facts, detail=detail)
+                    await self._diff(result, overlay, detail=detail)
                 failed = self._updates.failed
-                await self._act(done)
-                self._doubt = not done.listed or self._updates.failed > failed
-            done.seconds, done.cpu_seconds = time.monotonic() - began, time.process_time() - cpu
+                await self._apply(result)
+                self._updates_uncertain = not result.listed or self._updates.failed > failed
+            result.seconds, result.cpu_seconds = time.monotonic() - began, time.process_time() - cpu
             if record:
-                self.rounds.update(reason.split(", "))
-                self.last = done
-            return done
+                self.passes.update(reason.split(", "))
+                self.last = result
+            return result
 
     async def remake_rules(self, pods: Sequence[Pod], *, complete: bool) -> bool:
         """Make rules of what is there now; whether one of them changed. `complete`: there are no other pods."""
-        async with self._making:
-            self.surroundings = await asyncio.to_thread(self._gather, pods, complete)
+        async with self._rules_lock:
+            self.node = await asyncio.to_thread(self._collect_inputs, pods, complete)
             before = self.rules
-            inputs = self.surroundings.inputs
+            inputs = self.node.inputs
             self.rules = await self._runner.run(lambda watch: make_rules(self._plugins, inputs, before, watch))
             if complete:  # that the runtime does not tell all is said where it is asked, and normal at the start
-                self._tell_problems(before)
-            names = changed(before, self.rules)
+                self._log_rule_problems(before)
+            names = changed_plugins(before, self.rules)
             if names:
                 self.rule_changes += 1
                 _log.info("Rules changed", extra={"kv": {"plugins": ", ".join(sorted(names))}})
@@ -154,7 +162,7 @@ class Reconciler:
                 self.rules = PluginRules(by_plugin=before.by_plugin, problems=self.rules.problems)
             return bool(names)
 
-    def _tell_problems(self, before: PluginRules) -> None:
+    def _log_rule_problems(self, before: PluginRules) -> None:
         for plugin, problem in self.rules.problems.items():
             if before.problems.get(plugin) != problem:
                 extra = {"kv": {"plugin": plugin, "err": problem}}
@@ -162,120 +170,128 @@ class Reconciler:
 
     # -- looking
 
-    async def _look(self, done: ReconcilePass, facts: MetadataOverlay, *, detail: bool) -> None:
+    async def _diff(self, result: ReconcilePass, overlay: MetadataOverlay, *, detail: bool) -> None:
         store = self._sync.store
-        pods = [(facts.of(pod), store.containers_of(pod.id)) for pod in store.pods.values()]
-        await self.remake_rules([pod for pod, _ in pods if pod.ready], complete=done.listed)
-        slo = self.surroundings.inputs.slo
+        pods = [(overlay.of(pod), store.containers_of(pod.id)) for pod in store.pods.values()]
+        await self.remake_rules([pod for pod, _ in pods if pod.ready], complete=result.listed)
+        slo = self.node.inputs.slo
         applications = slo.host_applications if slo is not None else ()
 
-        def find() -> tuple[list[PodTarget], list[desired.GroupTarget]]:
-            return self._inventory.subjects(pods), self._inventory.groups(self.surroundings.layout, applications)
+        def find() -> tuple[list[PodTarget], list[GroupTarget]]:
+            return self._inventory.subjects(pods), self._inventory.groups(self.node.layout, applications)
 
-        done.subjects, groups = await asyncio.to_thread(find)
-        done.desire = await self._desire(done.subjects, groups)
-        self._tell(done.desire)
-        wants = done.desire.wants
-        live = [group.target for group in groups] + [one for subject in done.subjects for one in subject.targets]
-        known = _known(done.subjects, running=self._doubt)
-        done.wanted = len(wants)
-        unsure = self._unsure(done.desire, live, facts)
+        result.subjects, groups = await asyncio.to_thread(find)
+        result.desired_state = await self._compute_desired(result.subjects, groups)
+        self._log_plugin_problems(result.desired_state)
+        desired_values = result.desired_state.values
+        live = [group.target for group in groups] + [
+            target for subject in result.subjects for target in subject.targets
+        ]
+        known = _runtime_values(result.subjects, running=self._updates_uncertain)
+        result.wanted = len(desired_values)
+        unsure = self._unsure(result.desired_state, live, overlay)
 
-        def survey() -> list[PlanItem]:
-            return self._applier.survey(wants, live, known=known, detail=detail, unsure=unsure, whole=done.listed)
+        def diff() -> list[PlanItem]:
+            return self._applier.diff(
+                desired_values, live, known=known, detail=detail, unsure=unsure, whole=result.listed
+            )
 
-        done.items = await asyncio.to_thread(survey)
-        done.kept = self._applier.kept
-        self._tell_left()
+        result.items = await asyncio.to_thread(diff)
+        result.unchanged = self._applier.unchanged
+        self._log_left_values()
 
     def _unsure(
-        self, desire: DesiredState, live: Sequence[ActuatorTarget], facts: MetadataOverlay
+        self, desired_state: DesiredState, live: Sequence[ActuatorTarget], overlay: MetadataOverlay
     ) -> set[tuple[Level, str, str]]:
         """Of which targets nobody knows what a plugin wants now: what it gave them stays until it says something else.
 
         What has no plugin's name, from a note that does not tell, may be anybody's.
         """
         unsure = {
-            (one.target.level, one.target.key, plugin) for one in desire.troubles for plugin in (one.failure.plugin, "")
+            (problem.target.level, problem.target.key, plugin)
+            for problem in desired_state.problems
+            for plugin in (problem.failure.plugin, "")
         }
         names = self.rules.problems.keys() - self.rules.by_plugin.keys()  # no rule since the start
-        if not facts.known:
+        if not overlay.known:
             names |= {plugin.name for plugin in self._plugins}
         if names:
             unsure |= {(target.level, target.key, plugin) for target in live for plugin in (*names, "")}
         return unsure
 
-    def _tell_left(self) -> None:
+    def _log_left_values(self) -> None:
         """Each plugin and value once, as long as the same policy has it."""
-        owned, left = self._applier.owned, self._applier.left
-        told = {(plugin, parameter, owned.policy) for plugin, parameter in left}
-        for plugin, parameter, policy in sorted(told - self._told_left):
+        owned, left = self._applier.owned, self._applier.left_to_policy
+        left_values = {(plugin, parameter, owned.policy) for plugin, parameter in left}
+        for plugin, parameter, policy in sorted(left_values - self._logged_left):
             kv = {"plugin": plugin, "parameter": parameter.value, "policy": policy}
             _log.warning("Values are left to the policy of the relay", extra={"kv": kv})
-        self._told_left = told
+        self._logged_left = left_values
 
-    def _tell(self, desire: DesiredState) -> None:
+    def _log_plugin_problems(self, desired_state: DesiredState) -> None:
         """What went wrong while finding out what plugins want; each thing once in a while."""
-        for target, (plugin, text) in desire.troubles:
+        for target, (plugin, text) in desired_state.problems:
             key = f"{plugin} {target.level} {target.key} {text}"
-            self._remarks.log(logging.WARNING, "Plugin failed", key=key, plugin=plugin, target=target.name, err=text)
-        self.conflicts = Counter((one.parameter.value, one.loser, one.winner) for one in desire.conflicts)
-        for one in desire.conflicts:
-            self._remarks.log(
+            self._limited.log(logging.WARNING, "Plugin failed", key=key, plugin=plugin, target=target.name, err=text)
+        self.conflicts = Counter(
+            (conflict.parameter.value, conflict.loser, conflict.winner) for conflict in desired_state.conflicts
+        )
+        for conflict in desired_state.conflicts:
+            self._limited.log(
                 logging.WARNING,
                 "Two plugins want different values, the later one has it",
-                key=f"{one.parameter} {one.loser} {one.winner}",
-                parameter=one.parameter.value,
-                target=one.target.name,
-                loser=one.loser,
-                winner=one.winner,
+                key=f"{conflict.parameter} {conflict.loser} {conflict.winner}",
+                parameter=conflict.parameter.value,
+                target=conflict.target.name,
+                loser=conflict.loser,
+                winner=conflict.winner,
             )
 
-    async def _desire(self, subjects: Sequence[PodTarget], groups: Sequence[desired.GroupTarget]) -> DesiredState:
+    async def _compute_desired(self, subjects: Sequence[PodTarget], groups: Sequence[GroupTarget]) -> DesiredState:
         """What shall be; of a pod about which nothing changed the answer is known."""
-        rules, kept = self.rules, self._kept
+        rules, cache = self.rules, self._cache
         by_plugin = rules.by_plugin
-        todo = [
-            one
-            for one in subjects
-            if (known := kept.get(one.pod.id)) is None
-            or known.subject is not one
+        changed = [
+            subject
+            for subject in subjects
+            if (known := cache.get(subject.pod.id)) is None
+            or known.subject is not subject
             or known.rules.by_plugin is not by_plugin
-            or known.desire.troubles
+            or known.desired_state.problems
         ]
 
         def work(watch: Watch) -> tuple[DesiredState, list[DesiredState]]:
             hooks = PluginChain(self._plugins, rules, watch)
             unmanaged = DesiredState()
-            return desired.of_groups(hooks, groups), [
-                desired.of_pod(hooks, one) if self._managed(one.pod) else unmanaged for one in todo
+            return desired_of_groups(hooks, groups), [
+                desired_of_pod(hooks, subject) if self._is_managed(subject.pod) else unmanaged for subject in changed
             ]
 
         above, found = await self._runner.run(work)
-        kept |= {one.pod.id: CachedState(one, rules, desire) for one, desire in zip(todo, found, strict=True)}
-        self._kept = {one.pod.id: kept[one.pod.id] for one in subjects}
-        parts = [above, *(one.desire for one in self._kept.values())]
+        cache |= {
+            subject.pod.id: CachedState(subject, rules, state) for subject, state in zip(changed, found, strict=True)
+        }
+        self._cache = {subject.pod.id: cache[subject.pod.id] for subject in subjects}
+        parts = [above, *(cached.desired_state for cached in self._cache.values())]
         return DesiredState(
-            wants=tuple(want for part in parts for want in part.wants),
-            troubles=tuple(one for part in parts for one in part.troubles),
-            conflicts=tuple(one for part in parts for one in part.conflicts),
+            values=tuple(value for part in parts for value in part.values),
+            problems=tuple(problem for part in parts for problem in part.problems),
+            conflicts=tuple(conflict for part in parts for conflict in part.conflicts),
         )
 
     def _drifted(self, items: Sequence[PlanItem]) -> list[str]:
         """Containers that are to be updated though they run with values we know."""
         return list(
             dict.fromkeys(
-                one.target.key
-                for one in items
-                if one.action in (PlanAction.SET, PlanAction.RESTORE) and route_of(one) is WriteRoute.CRI
+                item.target.key for item in items if item.action in CHANGES and route_of(item) is WriteRoute.CRI
             )
         )
 
     # -- acting
 
-    async def _act(self, done: ReconcilePass) -> None:
-        members = {member.target.key: member for subject in done.subjects for member in subject.members}
-        for batch in by_container(self._to_do(done, members)):
+    async def _apply(self, result: ReconcilePass) -> None:
+        members = {member.target.key: member for subject in result.subjects for member in subject.members}
+        for batch in make_batches(self._steps_to_apply(result, members)):
             if isinstance(batch, CriBatch):
                 updates = [_update(members[key], steps) for key, steps in batch.containers.items() if key in members]
                 for key, steps in batch.containers.items():
@@ -288,54 +304,54 @@ class Reconciler:
                     steps = batch.containers[update.target.key]
                     if error is None:
                         # One that does not run yet is looked at when it does.
-                        runs = update.member.state is ContainerState.RUNNING
-                        look = runs and update.target.key not in self._updates.gone
-                        await asyncio.to_thread(self._look_after, steps, done, look=look)
+                        is_running = update.member.state is ContainerState.RUNNING
+                        verify = is_running and update.target.key not in self._updates.gone
+                        await asyncio.to_thread(self._verify_update, steps, result, verify=verify)
                         continue
-                    if not error.later:
+                    if not error.is_temporary:
                         for step in steps:
-                            self._applier.report(step, error.text)
-                    done.errors.append(f"{update.target.name}: {error.text}")
-                    done.undone += [step.item for step in steps]
+                            self._applier.record_step(step, error.text)
+                    result.errors.append(f"{update.target.name}: {error.text}")
+                    result.undone += [step.item for step in steps]
             else:
                 for outcome in await asyncio.to_thread(self._applier.carry_out, batch.steps):
-                    done.written += outcome.ok
+                    result.written += outcome.ok
                     item = outcome.step.item
                     if not outcome.ok:
-                        done.undone.append(item)
+                        result.undone.append(item)
                     if not outcome.ok and outcome.error:
-                        done.errors.append(f"{item.target.name}: {item.parameter}: {outcome.error}")
-        if done.written or done.errors:
-            kv = {"reason": done.reason, "written": done.written, "failed": len(done.errors)}
+                        result.errors.append(f"{item.target.name}: {item.parameter}: {outcome.error}")
+        if result.written or result.errors:
+            kv = {"reason": result.reason, "written": result.written, "failed": len(result.errors)}
             _log.info("Restored values changed by others", extra={"kv": kv})
 
-    def _to_do(self, done: ReconcilePass, members: Mapping[str, ContainerTarget]) -> tuple[WriteStep, ...]:
+    def _steps_to_apply(self, result: ReconcilePass, members: Mapping[str, ContainerTarget]) -> tuple[WriteStep, ...]:
         """All steps but those that a runtime may lose: updates of containers that are being started."""
-        states = {key: one.container.state for key, one in members.items()}
-        running = {key: one.target.name for key, one in members.items() if states[key] is ContainerState.RUNNING}
+        states = {key: member.container.state for key, member in members.items()}
+        running = {key: member.target.name for key, member in members.items() if states[key] is ContainerState.RUNNING}
         # A container has a cgroup from the beginning of its start on, and runs by its end.
         created = {key for key, state in states.items() if state is ContainerState.CREATED}
         starting = {key for key in created if members[key].target.directory}
-        updated = [item for item in done.items if item.action in CHANGES and route_of(item) is WriteRoute.CRI]
+        updated = [item for item in result.items if item.action in CHANGES and route_of(item) is WriteRoute.CRI]
         self._updates.unconfirmed &= members.keys()
         self._updates.confirm(running, {item.target.key for item in updated})
         waiting = [item for item in updated if item.target.key in starting]
-        done.undone += waiting
-        done.starting = len({item.target.key for item in waiting})
+        result.undone += waiting
+        result.starting = len({item.target.key for item in waiting})
         later = set(map(id, waiting))
-        return ordered(item for item in done.items if id(item) not in later)
+        return order_steps(item for item in result.items if id(item) not in later)
 
-    def _look_after(self, steps: Sequence[WriteStep], done: ReconcilePass, *, look: bool) -> None:
+    def _verify_update(self, steps: Sequence[WriteStep], result: ReconcilePass, *, verify: bool) -> None:
         """An update was taken: see what came of it. What is not there is held, as if it had been refused."""
-        done.written += 1
+        result.written += 1
         for step in steps:
-            outcome = self._applier.report(step, self._applier.displaced(step) if look else "")
+            outcome = self._applier.record_step(step, self._applier.find_displaced(step) if verify else "")
             if not outcome.ok:
-                done.undone.append(step.item)
-                done.errors.append(f"{step.item.target.name}: {step.item.parameter}: {outcome.error}")
+                result.undone.append(step.item)
+                result.errors.append(f"{step.item.target.name}: {step.item.parameter}: {outcome.error}")
 
 
-def _known(subjects: Sequence[PodTarget], *, running: bool) -> dict[tuple[str, Parameter], Value | None]:
+def _runtime_values(subjects: Sequence[PodTarget], *, running: bool) -> dict[tuple[str, Parameter], Value | None]:
     """What containers without a cgroup have, as the runtime says; if in doubt, also what those have that run."""
     return {
         (member.target.key, parameter): cri_value(member.container.resources, parameter)

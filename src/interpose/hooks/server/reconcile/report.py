@@ -57,7 +57,7 @@ _END: Final = "\x1b[0m"
 _Paint = Callable[[_Style, str], str]
 
 
-class _Shown(NamedTuple):
+class _ActionText(NamedTuple):
     """An action: the word in its line, how it looks, and what the summary says of all such, before and after."""
 
     word: str
@@ -67,26 +67,26 @@ class _Shown(NamedTuple):
     always: bool = False  # in the summary also if there are none
 
 
-_ACTIONS: Final[Mapping[PlanAction, _Shown]] = MappingProxyType(
+_ACTIONS: Final[Mapping[PlanAction, _ActionText]] = MappingProxyType(
     {
-        PlanAction.KEEP: _Shown("ok", _Style.GREEN, "as wanted", always=True),
-        PlanAction.SET: _Shown("set", _Style.YELLOW, "to change", "changed", always=True),
-        PlanAction.RESTORE: _Shown("restore", _Style.CYAN, "to restore", "restored", always=True),
-        PlanAction.UNSUPPORTED: _Shown("unsupported", _Style.FAINT, "unsupported", always=True),
-        PlanAction.HELD: _Shown("held", _Style.RED, "held back"),
-        PlanAction.GONE: _Shown("gone", _Style.FAINT, "gone"),
-        PlanAction.LEFT: _Shown("left", _Style.FAINT, "left to a policy"),
+        PlanAction.KEEP: _ActionText("ok", _Style.GREEN, "as wanted", always=True),
+        PlanAction.SET: _ActionText("set", _Style.YELLOW, "to change", "changed", always=True),
+        PlanAction.RESTORE: _ActionText("restore", _Style.CYAN, "to restore", "restored", always=True),
+        PlanAction.UNSUPPORTED: _ActionText("unsupported", _Style.FAINT, "unsupported", always=True),
+        PlanAction.HELD: _ActionText("held", _Style.RED, "held back"),
+        PlanAction.GONE: _ActionText("gone", _Style.FAINT, "gone"),
+        PlanAction.LEFT: _ActionText("left", _Style.FAINT, "left to a policy"),
     }
 )
 
 
-_UNDONE: Final = _Shown("not done", _Style.RED, "not done")
+_UNDONE: Final = _ActionText("not done", _Style.RED, "not done")
 
 
 class _Row(NamedTuple):
     indent: int
     item: PlanItem
-    shown: _Shown
+    action_text: _ActionText
 
 
 class _Heading(NamedTuple):
@@ -101,7 +101,7 @@ _Line = _Row | _Heading
 def render(
     items: Iterable[PlanItem],
     *,
-    kept: int = 0,
+    unchanged: int = 0,
     failures: Sequence[ReportedProblem] = (),
     problems: Mapping[str, str] = _NO_PROBLEMS,
     idle: Mapping[str, str] = _NO_PROBLEMS,
@@ -118,19 +118,19 @@ def render(
     which plugins want nothing and why, `missing` what this kernel does not have for them, `qos` are the classes of pods
     by uid. `acted`: it was done, but for the items that are `undone`. `colour` is for a terminal only.
     """
-    spots = {_spot(item) for item in undone}
-    rows = [_Row(0, item, _UNDONE if _spot(item) in spots else _ACTIONS[item.action]) for item in _sorted(items)]
-    paint = _coloured if colour else _plain
+    keys = {_value_key(item) for item in undone}
+    rows = [_Row(0, item, _UNDONE if _value_key(item) in keys else _ACTIONS[item.action]) for item in _sorted(items)]
+    paint = _paint_colour if colour else _paint_plain
     text = [
         *_table(list(_lines(rows, qos)), max(width, _NARROWEST), paint),
-        *_troubles(failures, problems, paint),
-        *_idle(idle, missing, paint),
-        _summary(rows, kept, failures, acted=acted),
+        *_problem_lines(failures, problems, paint),
+        *_idle_lines(idle, missing, paint),
+        _summary(rows, unchanged, failures, acted=acted),
     ]
     return "\n".join(text) + "\n"
 
 
-def _spot(item: PlanItem) -> tuple[Level, str, Parameter]:
+def _value_key(item: PlanItem) -> tuple[Level, str, Parameter]:
     return item.target.level, item.target.key, item.parameter
 
 
@@ -158,16 +158,19 @@ def as_json(
             "wanted": _record(item.wanted),
             "action": str(item.action),
             "plugin": item.plugin,
-            "why": item.why,
+            "why": item.reason,
             "note": item.note,
         }
         for item in _sorted(items)
     ]
-    records += [{"kind": "failure", "plugin": one.plugin, "name": one.subject, "error": one.text} for one in failures]
+    records += [
+        {"kind": "failure", "plugin": failure.plugin, "name": failure.subject, "error": failure.text}
+        for failure in failures
+    ]
     records += [{"kind": "problem", "plugin": plugin, "error": text} for plugin, text in sorted(problems.items())]
     records += [{"kind": "idle", "plugin": plugin, "why": text} for plugin, text in sorted(idle.items())]
     records += [
-        {"kind": "missing", "plugin": plugin, "parameters": [str(one) for one in parameters]}
+        {"kind": "missing", "plugin": plugin, "parameters": [str(parameter) for parameter in parameters]}
         for plugin, parameters in sorted(missing.items())
     ]
     return records
@@ -192,8 +195,12 @@ def missing_parameters(plugins: Iterable[AnyPlugin], kernel: Kernel) -> dict[str
     }
     found = {}
     for plugin in plugins:
-        served = {one for parameters in plugin.serves.values() for one in parameters}
-        if absent := tuple(one for one in Parameter if one in served and not others.get(one, one in kernel.parameters)):
+        served = {parameter for parameters in plugin.serves.values() for parameter in parameters}
+        if absent := tuple(
+            parameter
+            for parameter in Parameter
+            if parameter in served and not others.get(parameter, parameter in kernel.parameters)
+        ):
             found[plugin.name] = absent
     return found
 
@@ -214,27 +221,27 @@ def _pod_name(target: ActuatorTarget) -> str:
 def _sorted(items: Iterable[PlanItem]) -> list[PlanItem]:
     levels, parameters = list(Level), list(Parameter)
 
-    def place(item: PlanItem) -> tuple[Any, ...]:
+    def sort_key(item: PlanItem) -> tuple[Any, ...]:
         target = item.target
         in_pod = target.level in _IN_PODS
         outer = (_pod_name(target), _group_of(target)) if in_pod else (levels.index(target.level), target.name)
         inner = (levels.index(target.level), target.name, target.key, parameters.index(item.parameter))
         return in_pod, *outer, *inner
 
-    return sorted(items, key=place)
+    return sorted(items, key=sort_key)
 
 
 def _lines(rows: Iterable[_Row], qos: Mapping[str, QosClass]) -> Iterator[_Line]:
-    group, target = "", None
+    group, previous = "", None
     for row in rows:
-        one = row.item.target
-        if _group_of(one) != group:
-            group = _group_of(one)
-            yield _pod_heading(one, qos) if one.level in _IN_PODS else _heading(one)
-        inside = one.level in (Level.SANDBOX, Level.CONTAINER)
-        if inside and (target is None or (target.level, target.key) != (one.level, one.key)):
-            yield _inner_heading(one)
-        target = one
+        target = row.item.target
+        if _group_of(target) != group:
+            group = _group_of(target)
+            yield _pod_heading(target, qos) if target.level in _IN_PODS else _heading(target)
+        inside = target.level in (Level.SANDBOX, Level.CONTAINER)
+        if inside and (previous is None or (previous.level, previous.key) != (target.level, target.key)):
+            yield _inner_heading(target)
+        previous = target
         yield row._replace(indent=4 if inside else 2)
 
 
@@ -246,7 +253,7 @@ def _heading(target: ActuatorTarget) -> _Heading:
 
 def _pod_heading(target: ActuatorTarget, qos: Mapping[str, QosClass]) -> _Heading:
     classes = [_text_of(qos.get(target.pod_uid)), str(kube_qos_of(target.directory)) if target.directory else ""]
-    return _Heading(0, _one_line(_pod_name(target)), ", ".join(one for one in classes if one))
+    return _Heading(0, _one_line(_pod_name(target)), ", ".join(name for name in classes if name))
 
 
 def _inner_heading(target: ActuatorTarget) -> _Heading:
@@ -270,7 +277,7 @@ def _table(lines: Sequence[_Line], width: int, paint: _Paint) -> Iterator[str]:
     room = width - sum(sizes) - len(_GAP) * len(sizes)
     beside = room >= _MIN_WHY
     sizes.append(room if beside else width - _INDENT_WHY)
-    yield paint(_Style.FAINT, _joined(_TITLES if beside else _TITLES[:4], sizes, _Style.PLAIN, _plain))
+    yield paint(_Style.FAINT, _join_cells(_TITLES if beside else _TITLES[:4], sizes, _Style.PLAIN, _paint_plain))
     for line in lines:
         if isinstance(line, _Heading):
             aside = f"  {paint(_Style.FAINT, line.aside)}" if line.aside else ""
@@ -278,8 +285,8 @@ def _table(lines: Sequence[_Line], width: int, paint: _Paint) -> Iterator[str]:
                 yield ""
             yield " " * line.indent + paint(_Style.HEADING, line.text) + aside
         else:
-            *cells, why = (_folded(cell, size) for cell, size in zip(_cells(line), sizes, strict=True))
-            yield from _folded_row([*cells, why] if beside else cells, sizes, line.shown.style, paint)
+            *cells, why = (_fold(cell, size) for cell, size in zip(_cells(line), sizes, strict=True))
+            yield from _fold_row([*cells, why] if beside else cells, sizes, line.action_text.style, paint)
             if not beside:
                 yield from (" " * _INDENT_WHY + paint(_Style.FAINT, part) for part in why)
     yield ""
@@ -287,31 +294,31 @@ def _table(lines: Sequence[_Line], width: int, paint: _Paint) -> Iterator[str]:
 
 def _cells(row: _Row) -> tuple[str, ...]:
     item = row.item
-    why = f"{item.plugin}: {item.why}" if item.why else item.plugin
+    why = f"{item.plugin}: {item.reason}" if item.reason else item.plugin
     return (
         " " * row.indent + item.parameter,
         value_text(item.parameter, item.now),
         value_text(item.parameter, item.final),
-        row.shown.word,
+        row.action_text.word,
         _one_line(f"{why} ({item.note})" if item.note else why),
     )
 
 
-def _folded_row(cells: Sequence[list[str]], sizes: Sequence[int], style: _Style, paint: _Paint) -> Iterator[str]:
-    for index in range(max(len(one) for one in cells)):
-        yield _joined([one[index] if index < len(one) else "" for one in cells], sizes, style, paint)
+def _fold_row(cells: Sequence[list[str]], sizes: Sequence[int], style: _Style, paint: _Paint) -> Iterator[str]:
+    for index in range(max(len(lines) for lines in cells)):
+        yield _join_cells([lines[index] if index < len(lines) else "" for lines in cells], sizes, style, paint)
 
 
-def _folded(text: str, width: int) -> list[str]:
+def _fold(text: str, width: int) -> list[str]:
     """A text in lines, broken where a word, a number of a list or a part of a name ends if there is such a place."""
     if len(text) <= width:
         return [text]
     near = width - 1
-    places = rf".{{1,{width}}}$|.{{1,{near}}}[,; ]|.{{1,{near}}}[./]|.{{1,{width}}}"
-    return [part.rstrip() for part in re.findall(places, text)]
+    patterns = rf".{{1,{width}}}$|.{{1,{near}}}[,; ]|.{{1,{near}}}[./]|.{{1,{width}}}"
+    return [part.rstrip() for part in re.findall(patterns, text)]
 
 
-def _joined(cells: Sequence[str], sizes: Sequence[int], style: _Style, paint: _Paint) -> str:
+def _join_cells(cells: Sequence[str], sizes: Sequence[int], style: _Style, paint: _Paint) -> str:
     padded = [f"{cell:<{size}}" for cell, size in zip(cells, sizes, strict=False)]
     padded[3] = paint(style, cells[3]) + padded[3][len(cells[3]) :]
     return _GAP.join(padded).rstrip()
@@ -320,19 +327,19 @@ def _joined(cells: Sequence[str], sizes: Sequence[int], style: _Style, paint: _P
 # -- what comes after it
 
 
-def _troubles(failures: Sequence[ReportedProblem], problems: Mapping[str, str], paint: _Paint) -> Iterator[str]:
+def _problem_lines(failures: Sequence[ReportedProblem], problems: Mapping[str, str], paint: _Paint) -> Iterator[str]:
     if problems:
         yield paint(_Style.HEADING, "Rules that cannot be made; what was in force stays:")
         yield from (f"  {_one_line(plugin)}: {_one_line(text)}" for plugin, text in sorted(problems.items()))
         yield ""
     if failures:
         yield paint(_Style.HEADING, "Plugins that could not decide:")
-        for one in failures:
-            yield f"  {_one_line(one.plugin)} on {_one_line(one.subject)}: {_one_line(one.text)}"
+        for failure in failures:
+            yield f"  {_one_line(failure.plugin)} on {_one_line(failure.subject)}: {_one_line(failure.text)}"
         yield ""
 
 
-def _idle(idle: Mapping[str, str], missing: Mapping[str, Sequence[Parameter]], paint: _Paint) -> Iterator[str]:
+def _idle_lines(idle: Mapping[str, str], missing: Mapping[str, Sequence[Parameter]], paint: _Paint) -> Iterator[str]:
     if idle:
         yield paint(_Style.HEADING, "Plugins that want nothing:")
         yield from (f"  {_one_line(plugin)}: {_one_line(text)}" for plugin, text in sorted(idle.items()))
@@ -344,13 +351,13 @@ def _idle(idle: Mapping[str, str], missing: Mapping[str, Sequence[Parameter]], p
         yield ""
 
 
-def _summary(rows: Sequence[_Row], kept: int, failures: Sequence[ReportedProblem], *, acted: bool) -> str:
-    counts = Counter(row.shown for row in rows)
-    counts[_ACTIONS[PlanAction.KEEP]] += kept
+def _summary(rows: Sequence[_Row], unchanged: int, failures: Sequence[ReportedProblem], *, acted: bool) -> str:
+    counts = Counter(row.action_text for row in rows)
+    counts[_ACTIONS[PlanAction.KEEP]] += unchanged
     parts = [
-        f"{counts[one]} {(one.done if acted else '') or one.summary}"
-        for one in (*_ACTIONS.values(), _UNDONE)
-        if one.always or counts[one]
+        f"{counts[action]} {(action.done if acted else '') or action.summary}"
+        for action in (*_ACTIONS.values(), _UNDONE)
+        if action.always or counts[action]
     ]
     parts[0] = parts[0].replace(" ", " value " if counts[_ACTIONS[PlanAction.KEEP]] == 1 else " values ", 1)
     if failures:
@@ -386,9 +393,9 @@ def _one_line(text: str) -> str:
     return printable("; ".join(text.strip().splitlines()))
 
 
-def _plain(_style: _Style, text: str) -> str:
+def _paint_plain(_style: _Style, text: str) -> str:
     return text
 
 
-def _coloured(style: _Style, text: str) -> str:
+def _paint_colour(style: _Style, text: str) -> str:
     return f"{style}{text}{_END}" if style and text else text

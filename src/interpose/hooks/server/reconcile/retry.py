@@ -14,7 +14,7 @@ from interpose.core.model.cgroup import Level, Parameter, Value
 # Seconds: what is only a matter of order is right in the next round, and a repair of the cause is noticed in minutes.
 _BACKOFF: Final = Backoff(1.0, 300.0)
 
-Spot = tuple[Level, str, Parameter]  # level and key of a target, and a parameter
+ValueKey = tuple[Level, str, Parameter]  # level and key of a target, and a parameter
 
 
 @dataclass(slots=True)
@@ -32,65 +32,65 @@ class RetryBackoff:
     """What is held, by place. One thread at a time for a place; several for several."""
 
     def __init__(self) -> None:
-        self._holds: dict[Spot, RetryDelay] = {}
-        self._restored: dict[
-            Spot, RetryDelay
+        self._retries: dict[ValueKey, RetryDelay] = {}
+        self._restored_values: dict[
+            ValueKey, RetryDelay
         ] = {}  # values that were put back, with the next wait if somebody undoes that
 
     def __len__(self) -> int:
-        return len(self._holds)
+        return len(self._retries)
 
-    def __contains__(self, spot: Spot) -> bool:
-        return spot in self._holds
+    def __contains__(self, key: ValueKey) -> bool:
+        return key in self._retries
 
-    def refuse(self, spot: Spot, value: Value, error: str, now: float) -> bool:
+    def record_refusal(self, key: ValueKey, value: Value, error: str, now: float) -> bool:
         """A value was refused; says whether that is news. A second refusal during the wait does not prolong it."""
-        hold = self._holds.get(spot)
-        if hold is None or hold.value != value:
-            self._holds[spot] = RetryDelay(value, error, now + _BACKOFF.delay(1))
+        retry = self._retries.get(key)
+        if retry is None or retry.value != value:
+            self._retries[key] = RetryDelay(value, error, now + _BACKOFF.delay(1))
             return True
-        hold.error = error
-        if now >= hold.until:
-            hold.refusals += 1
-            hold.until = now + _BACKOFF.delay(hold.refusals)
+        retry.error = error
+        if now >= retry.until:
+            retry.refusals += 1
+            retry.until = now + _BACKOFF.delay(retry.refusals)
         return False
 
-    def restored(self, spot: Spot, value: Value) -> RetryDelay | None:
+    def record_restore(self, key: ValueKey, value: Value) -> RetryDelay | None:
         """A value was put back; gives what was refused there before. It is remembered, for somebody may undo it."""
-        hold = self._holds.pop(spot, None)
-        undone = hold is not None and hold.undone and hold.value == value
-        self._restored[spot] = hold if hold is not None and undone else RetryDelay(value, "", 0.0, 0, True)
-        return None if undone else hold
+        retry = self._retries.pop(key, None)
+        was_undone = retry is not None and retry.undone and retry.value == value
+        self._restored_values[key] = retry if retry is not None and was_undone else RetryDelay(value, "", 0.0, 0, True)
+        return None if was_undone else retry
 
-    def undone(self, spot: Spot, value: Value, error: str, now: float) -> bool:
+    def record_undone(self, key: ValueKey, value: Value, error: str, now: float) -> bool:
         """Hold a value that is to be put back if it was before: another process undid that. Says whether it is news."""
-        hold = self._restored.get(spot)
-        if hold is None or hold.value != value or spot in self._holds:
+        retry = self._restored_values.get(key)
+        if retry is None or retry.value != value or key in self._retries:
             return False
-        del self._restored[spot]
-        hold.error, hold.refusals = error, hold.refusals + 1
-        hold.until = now + _BACKOFF.delay(hold.refusals)
-        self._holds[spot] = hold
-        return hold.refusals == 1
+        del self._restored_values[key]
+        retry.error, retry.refusals = error, retry.refusals + 1
+        retry.until = now + _BACKOFF.delay(retry.refusals)
+        self._retries[key] = retry
+        return retry.refusals == 1
 
-    def reason(self, spot: Spot, value: Value, now: float) -> str:
+    def wait_reason(self, key: ValueKey, value: Value, now: float) -> str:
         """Why a value is not to be tried now; empty if it may be."""
-        hold = self._holds.get(spot)
-        if hold is None or hold.value != value or now >= hold.until:
+        retry = self._retries.get(key)
+        if retry is None or retry.value != value or now >= retry.until:
             return ""
-        return f"{hold.error}; again in {hold.until - now:.0f} s"
+        return f"{retry.error}; again in {retry.until - now:.0f} s"
 
-    def release(self, spot: Spot) -> RetryDelay | None:
+    def release(self, key: ValueKey) -> RetryDelay | None:
         """A place has what it shall have; gives what was held there."""
-        return self._holds.pop(spot, None)
+        return self._retries.pop(key, None)
 
-    def wanted(self, spot: Spot) -> None:
+    def forget_restore(self, key: ValueKey) -> None:
         """Somebody wants a value in this place: that it was put back once is of no interest any more."""
-        self._restored.pop(spot, None)
+        self._restored_values.pop(key, None)
 
-    def keep(self, of_interest: Callable[[Spot], bool]) -> None:
+    def retain(self, of_interest: Callable[[ValueKey], bool]) -> None:
         """Forget the others."""
-        for known in (self._holds, self._restored):
-            for spot in list(known):
-                if not of_interest(spot):
-                    known.pop(spot, None)
+        for known in (self._retries, self._restored_values):
+            for key in list(known):
+                if not of_interest(key):
+                    known.pop(key, None)

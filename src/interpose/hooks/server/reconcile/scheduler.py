@@ -26,7 +26,7 @@ SHORTEST: Final = 0.05
 LONGEST: Final = 2.0
 _AFTER_CHANGES: Final = Backoff(SHORTEST, LONGEST)
 # For this long the runtime may take to tell what a cgroup is for. Others are left over, or somebody else's.
-PATIENCE: Final = 10.0
+IDENTIFY_TIMEOUT: Final = 10.0
 
 
 class DirectoryWatch(Protocol):
@@ -36,7 +36,7 @@ class DirectoryWatch(Protocol):
         """These and no others."""
 
 
-class Pauses:
+class PassPauses:
     """When to look again. Pure but for the clock it is given."""
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -45,13 +45,15 @@ class Pauses:
         self._since: dict[str, float] = {}
         self._changes = 0  # rounds in a row
 
-    def after(self, there: Collection[str], known: Collection[str], *, changed: bool) -> float | None:
+    def next_pause(self, present: Collection[str], known: Collection[str], *, changed: bool) -> float | None:
         """The pause after a round; None if nothing is open. What was known once is not new when it ends."""
         now = self._now()
-        self._known = (self._known | frozenset(known)) & frozenset(there)
-        self._since = {one: self._since.get(one, now) for one in there if one not in self._known}
+        self._known = (self._known | frozenset(known)) & frozenset(present)
+        self._since = {
+            directory: self._since.get(directory, now) for directory in present if directory not in self._known
+        }
         self._changes = self._changes + 1 if changed else 0
-        pauses = [max(now - since, SHORTEST) for since in self._since.values() if now - since < PATIENCE]
+        pauses = [max(now - since, SHORTEST) for since in self._since.values() if now - since < IDENTIFY_TIMEOUT]
         if changed:
             pauses.append(_AFTER_CHANGES.delay(self._changes))
         return min(min(pauses), LONGEST) if pauses else None
@@ -63,27 +65,27 @@ class NewCgroups:
     def __init__(self, tree: CgroupTree, watch: DirectoryWatch, *, now: Callable[[], float]) -> None:
         self._tree = tree
         self._watch = watch
-        self._pauses = Pauses(now)
+        self._pauses = PassPauses(now)
         self._followed: Sequence[str] = ()
 
-    async def after(self, subjects: Sequence[PodTarget], layout: CgroupLayout | None, *, changed: bool) -> float | None:
+    async def next_pause(self, subjects: Sequence[PodTarget], layout: CgroupLayout | None, *, changed: bool) -> float | None:
         """Follow where pods and containers appear; how long to wait for the next look, None if there need be none."""
-        pods = [one.target.directory for one in subjects if one.target is not None]
+        pods = [subject.target.directory for subject in subjects if subject.target is not None]
         above = {"" if layout is None else layout.qos_directory(qos) for qos in KubeQos}
-        above |= {place.rpartition("/")[0] for place in pods}
+        above |= {directory.rpartition("/")[0] for directory in pods}
         self._follow([*above, *self._followed])
         # Right below the root is all the node has: who comes there is told, but not waited for.
-        places = {*pods, *await asyncio.to_thread(self._below, above - {""})}
-        self._follow([*above, *places])
-        there = places | await asyncio.to_thread(self._below, places)
+        pod_directories = {*pods, *await asyncio.to_thread(self._children_below, above - {""})}
+        self._follow([*above, *pod_directories])
+        present = pod_directories | await asyncio.to_thread(self._children_below, pod_directories)
         known = {target.directory for subject in subjects for target in subject.targets}
-        return self._pauses.after(there, known, changed=changed)
+        return self._pauses.next_pause(present, known, changed=changed)
 
     def _follow(self, directories: Collection[str]) -> None:
         self._followed = sorted(set(directories))
         self._watch.follow(self._followed)
 
-    def _below(self, directories: Collection[str]) -> set[str]:
+    def _children_below(self, directories: Collection[str]) -> set[str]:
         """What is in them, but for themselves."""
         found: set[str] = set()
         for directory in directories:
@@ -94,9 +96,9 @@ class NewCgroups:
 
 _log = logging.getLogger(__name__)
 # Causes come in bursts: a pod is several directories, a document several events.
-_GATHER: Final = 0.02
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 60.0
+_BURST_PAUSE: Final = 0.02
+_PAUSE_AFTER_FAILURE: Final = 1.0
+_MOST_PAUSES: Final = 60
 TICK: Final = "tick"
 
 
@@ -114,19 +116,19 @@ class ReconcileLoop:
 
     def start(self) -> None:
         """Begin, with a round at once."""
-        self.soon("start")
+        self.trigger("start")
         self._tasks.spawn(self._run(), name="rounds")
 
-    def soon(self, reason: str) -> None:
+    def trigger(self, reason: str) -> None:
         """Something happened."""
         self._reasons[reason] = None
         self._wake.set()
 
-    def later(self, reason: str, pause: float) -> None:
+    def trigger_later(self, reason: str, pause: float) -> None:
         """Something is to be looked at in a while. Of one reason the last word counts."""
         if (timer := self._timers.pop(reason, None)) is not None:
             timer.cancel()
-        self._timers[reason] = asyncio.get_running_loop().call_later(pause, self.soon, reason)
+        self._timers[reason] = asyncio.get_running_loop().call_later(pause, self.trigger, reason)
 
     async def close(self) -> None:
         """No more of them; one that is under way is cut off."""
@@ -135,23 +137,24 @@ class ReconcileLoop:
         await self._tasks.cancel()
 
     async def _run(self) -> None:
-        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
+        failures = 0
         while True:
             try:
                 async with asyncio.timeout(self._interval):
                     await self._wake.wait()
-                await asyncio.sleep(_GATHER)
+                await asyncio.sleep(_BURST_PAUSE)
             except TimeoutError:
-                self.soon(TICK)
+                self.trigger(TICK)
             self._wake.clear()
             reasons, self._reasons = self._reasons, {}
             try:
                 await self._work(", ".join(reasons))
-                backoff.reset()
+                failures = 0
             except Exception:
                 self.failed += 1
+                failures += 1
                 _log.exception("Reconciliation failed")
                 # What it was about is not done, so it is tried again, though not too often.
                 self._reasons = {**reasons, **self._reasons}
                 self._wake.set()
-                await asyncio.sleep(backoff.next())
+                await asyncio.sleep(_PAUSE_AFTER_FAILURE * min(2 ** (failures - 1), _MOST_PAUSES))

@@ -428,7 +428,7 @@ def test_what_is_gone_is_forgotten(
     node: FakeNode, actuator: CoreSchedActuator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pods with groups of their own come and go; what is remembered is about those that are there."""
-    monkeypatch.setattr(core_sched_actuator, "_SWEEP_FROM", 4)
+    monkeypatch.setattr(core_sched_actuator, "_FORGET_FROM", 4)
     actuator = CoreSchedActuator(node, node.kernel)
     stays = node.start("stays", 1)
     put(actuator, stays, "web")
@@ -441,5 +441,5 @@ def test_what_is_gone_is_forgotten(
         node.stop(name)
     assert {"web", "odd"} <= set(actuator.cookies)
     assert len(actuator.cookies) <= 6
-    assert len(actuator._given) <= 6
+    assert len(actuator._assignments) <= 6
     assert actuator.read(stays, GROUP) == "web"

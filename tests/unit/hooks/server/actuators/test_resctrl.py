@@ -296,10 +296,10 @@ def test_orphan_is_removed_the_second_time_it_is_seen() -> None:
     tree.make("koordlet-a")
     tree.make("koordlet-b")
     tried = actuator(node)
-    assert tried.sweep(()) == ()
-    assert tried.sweep({"a"}) == ("koordlet-b",)
-    assert tried.sweep(()) == ()
-    assert tried.sweep(()) == ("koordlet-a",)
+    assert tried.remove_orphans(()) == ()
+    assert tried.remove_orphans({"a"}) == ("koordlet-b",)
+    assert tried.remove_orphans(()) == ()
+    assert tried.remove_orphans(()) == ("koordlet-a",)
     assert node.groups() == []
 
 
@@ -314,6 +314,6 @@ def test_orphan_that_somebody_else_removes_is_no_trouble() -> None:
     node = Hasty()
     ResctrlTree(node).make("koordlet-a")
     tried = actuator(node)
-    tried.sweep(())
-    assert tried.sweep(()) == ()
+    tried.remove_orphans(())
+    assert tried.remove_orphans(()) == ()
     assert node.groups() == []

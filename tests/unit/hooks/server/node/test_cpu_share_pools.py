@@ -15,7 +15,7 @@ from interpose.hooks.server.node.cpu_share_pools import (
     LS_POOLS,
     RESERVATION,
     SYSTEM_QOS,
-    Pooled,
+    ComputedPools,
     compute_pools,
 )
 from interpose.hooks.server.plugin import CpuPool, CpuPools
@@ -34,7 +34,7 @@ def pod(cpuset: str = "", qos: str = "", *, uid: str = "u", ready: bool = True) 
     return Pod(id=uid, uid=uid, name="web", namespace="shop", labels=labels, annotations=annotations, ready=ready)
 
 
-def lists(found: Pooled) -> tuple[list[str], list[str]]:
+def lists(found: ComputedPools) -> tuple[list[str], list[str]]:
     """The CPUs of both kinds of pools; nothing went wrong."""
     assert found.problems == ()
     return [pool.cpus for pool in found.pools.ls], [pool.cpus for pool in found.pools.be]
@@ -52,12 +52,12 @@ def test_without_pods_everything_is_shared() -> None:
     """By socket and node, sorted."""
     found = compute_pools(tuple(reversed(CPUS)), [], {})
     pools = (CpuPool(socket=0, node=0, cpus="0-7"), CpuPool(socket=1, node=1, cpus="8-15"))
-    assert found == Pooled(CpuPools(ls=pools, be=pools), ())
+    assert found == ComputedPools(CpuPools(ls=pools, be=pools), ())
 
 
 def test_without_cpus_there_are_no_pools() -> None:
     """Nothing is known about the machine."""
-    assert compute_pools([], [pod("0-1", "LSR")], {}) == Pooled(CpuPools(), ())
+    assert compute_pools([], [pod("0-1", "LSR")], {}) == ComputedPools(CpuPools(), ())
 
 
 @pytest.mark.parametrize("qos", ["LSR", "LS", "SYSTEM", ""])
@@ -184,7 +184,7 @@ def test_no_pools_in_the_topology_are_pools_without_cpus() -> None:
     """Somebody said that there is nothing to share; that is not the same as to say nothing."""
     found = compute_pools(CPUS, [], {LS_POOLS: "[]", BE_POOLS: " [ ] "})
     empty = (CpuPool(socket=0, node=0, cpus=""),)
-    assert found == Pooled(CpuPools(ls=empty, be=empty), ())
+    assert found == ComputedPools(CpuPools(ls=empty, be=empty), ())
 
 
 # -- mistakes

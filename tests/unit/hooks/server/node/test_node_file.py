@@ -408,7 +408,7 @@ async def test_a_file_that_changes_all_the_time_is_told(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once. What was in force stays."""
-    monkeypatch.setattr(node_file, "_RESTLESS", -1.0)
+    monkeypatch.setattr(node_file, "_UNSETTLED", -1.0)
     put(path, text())
     found = Following(path, settle=3600.0)
     found.file.load()
@@ -447,12 +447,12 @@ def test_the_last_good_document_outlives_a_restart(
     """A file that was broken or deleted meanwhile takes no policy out of force; what is wrong is still told."""
     keep = tmp_path / "state" / "last-good"
     put(path, text())
-    NodeFile(str(path), lambda _document: None, keep=str(keep)).load()
+    NodeFile(str(path), lambda _document: None, copy_path=str(keep)).load()
     if damage is None:
         path.unlink()
     else:
         put(path, damage)
-    again = NodeFile(str(path), lambda _document: None, keep=str(keep))
+    again = NodeFile(str(path), lambda _document: None, copy_path=str(keep))
     assert again.load() is True
     assert again.document is not None
     assert again.document.name == "one"
@@ -465,9 +465,9 @@ def test_what_was_kept_is_told_as_any_other_document(path: Path, tmp_path: Path)
     """Whoever waits for one has it, and has the file's own when it is there."""
     keep, told = tmp_path / "last-good", list[str]()
     put(path, text("kept"))
-    NodeFile(str(path), lambda _document: None, keep=str(keep)).load()
+    NodeFile(str(path), lambda _document: None, copy_path=str(keep)).load()
     path.unlink()
-    again = NodeFile(str(path), lambda document: told.append(document.name), keep=str(keep))
+    again = NodeFile(str(path), lambda document: told.append(document.name), copy_path=str(keep))
     assert (again.load(), again.load()) == (True, False)
     put(path, text("two"))
     assert again.load() is True
@@ -488,7 +488,7 @@ def test_what_was_kept_and_cannot_be_used_is_nothing(
     elif kept is not None:
         copy.write_text(text() if kept == "others" else kept)
         copy.chmod(0o666 if kept == "others" else 0o600)
-    found = NodeFile(str(path), lambda _document: None, keep=str(copy.with_suffix("")))
+    found = NodeFile(str(path), lambda _document: None, copy_path=str(copy.with_suffix("")))
     assert found.load() is False
     assert found.document is None
     assert caplog.messages == ["Node document does not exist, waiting for it"]
@@ -514,14 +514,14 @@ def test_a_nodeslo_as_it_is_printed_can_be_used(tmp_path: Path, when: str) -> No
 def test_a_dry_run_keeps_nothing(path: Path, tmp_path: Path) -> None:
     """It leaves no trace."""
     put(path, text())
-    NodeFile(str(path), lambda _document: None, keep=str(tmp_path / "x"), remember=False).load()
+    NodeFile(str(path), lambda _document: None, copy_path=str(tmp_path / "x"), save_copy=False).load()
     assert not (tmp_path / "x.json").exists()
 
 
 def test_a_copy_that_cannot_be_made_is_told(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Once; the document counts all the same."""
     put(path, text())
-    found = NodeFile(str(path), lambda _document: None, keep=f"{path}/last-good")
+    found = NodeFile(str(path), lambda _document: None, copy_path=f"{path}/last-good")
     with caplog.at_level(logging.INFO):
         assert (found.load(), found.load()) == (True, False)
     assert caplog.messages == ["Node document cannot be kept for the next start", "Node document loaded"]
@@ -531,7 +531,7 @@ def test_the_same_document_is_kept_once(path: Path, tmp_path: Path) -> None:
     """No wear for nothing."""
     keep = tmp_path / "last-good"
     put(path, text())
-    NodeFile(str(path), lambda _document: None, keep=str(keep)).load()
+    NodeFile(str(path), lambda _document: None, copy_path=str(keep)).load()
     before = keep.with_suffix(".json").stat()
-    NodeFile(str(path), lambda _document: None, keep=str(keep)).load()
+    NodeFile(str(path), lambda _document: None, copy_path=str(keep)).load()
     assert keep.with_suffix(".json").stat().st_ino == before.st_ino

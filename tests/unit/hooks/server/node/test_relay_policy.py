@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interpose.core.model.cgroup import Level, Parameter
-from interpose.hooks.server.node.relay_policy import AWAY, Ownership, RelayPolicy, read_ownership
+from interpose.hooks.server.node.relay_policy import AWAY_SECONDS, Ownership, RelayPolicy, read_ownership
 from interpose.hooks.server.pods import kubelet_client
 from interpose.hooks.server.targets import ActuatorTarget
 from interpose.testing.eventually import eventually
@@ -66,7 +66,7 @@ class Relay:
         self.news = 0
         self.let = asyncio.Event()
         self.let.set()
-        self.policy = RelayPolicy(self._fetch, now=lambda: self.now, changed=self._changed)
+        self.policy = RelayPolicy(self._fetch, now=lambda: self.now, on_change=self._changed)
 
     async def _fetch(self) -> object:
         self.asked += 1
@@ -81,8 +81,8 @@ class Relay:
 
 async def test_without_a_relay_nothing_is_owned() -> None:
     """Somebody who has none says so, and nobody is asked."""
-    policy = RelayPolicy(None, now=lambda: 0.0, changed=lambda: None)
-    assert await policy.ask() == Ownership()
+    policy = RelayPolicy(None, now=lambda: 0.0, on_change=lambda: None)
+    assert await policy.poll() == Ownership()
     await policy._refresh()
     assert not policy.reachable
     await policy.close()
@@ -92,10 +92,10 @@ async def test_it_is_asked_each_time(caplog: pytest.LogCaptureFixture) -> None:
     """A policy comes and goes; each change is told."""
     relay = Relay()
     with caplog.at_level(logging.INFO, "interpose"):
-        assert await relay.policy.ask() == OWNED
-        assert await relay.policy.ask() == OWNED
+        assert await relay.policy.poll() == OWNED
+        assert await relay.policy.poll() == OWNED
         relay.answer = None
-        assert await relay.policy.ask() == Ownership()
+        assert await relay.policy.poll() == Ownership()
     assert (relay.asked, relay.policy.reachable, relay.news) == (3, True, 0)
     assert [one.kv for one in caplog.records] == [  # type: ignore[attr-defined]
         {"policy": "static", "values": "cpuset.cpus"},
@@ -107,21 +107,21 @@ async def test_it_is_asked_each_time(caplog: pytest.LogCaptureFixture) -> None:
 async def test_what_it_said_last_counts_while_it_is_away(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     """For a while: a relay that is replaced takes back nothing, one that is gone for good does."""
     relay = Relay()
-    await relay.policy.ask()
-    relay.answer, relay.now = error, AWAY
-    assert await relay.policy.ask() == OWNED
+    await relay.policy.poll()
+    relay.answer, relay.now = error, AWAY_SECONDS
+    assert await relay.policy.poll() == OWNED
     absent = isinstance(error, OSError)
     assert (relay.policy.reachable, relay.policy.problem) == (False, "" if absent else "odd")
     assert ("cannot be asked" in caplog.text) is not absent
-    relay.now = AWAY + 1
-    assert await relay.policy.ask() == Ownership()
+    relay.now = AWAY_SECONDS + 1
+    assert await relay.policy.poll() == Ownership()
 
 
 async def test_a_relay_that_was_never_there_is_no_problem() -> None:
     """Most nodes have none with a policy."""
     relay = Relay()
     relay.answer = FileNotFoundError(2, "no such file")
-    assert await relay.policy.ask() == Ownership()
+    assert await relay.policy.poll() == Ownership()
     assert relay.policy.problem == ""
 
 
@@ -131,12 +131,12 @@ async def test_a_round_does_not_wait_for_a_relay_that_hangs(monkeypatch: pytest.
     relay = Relay()
     relay.let.clear()
     for _ in range(3):
-        assert await relay.policy.ask() == Ownership()
+        assert await relay.policy.poll() == Ownership()
     assert relay.asked == 1
     relay.let.set()
     await eventually(lambda: relay.news == 1, "the news")
     assert relay.policy.owned == OWNED
     relay.let.clear()
-    await relay.policy.ask()
+    await relay.policy.poll()
     await relay.policy.close()
     assert relay.news == 1

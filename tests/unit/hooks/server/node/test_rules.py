@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from interpose.hooks.server.node.nodeslo import NodeSLO
-from interpose.hooks.server.node.rules import PluginRules, changed, make_rules
+from interpose.hooks.server.node.rules import PluginRules, changed_plugins, make_rules
 from interpose.hooks.server.plugin import NodeInputs, PartialRuleError, Plugin
 
 
@@ -106,7 +106,7 @@ def test_a_partial_rule_that_is_the_same_stays_the_same_object() -> None:
     before = make_rules([Careful()], of("7"), PluginRules())
     after = make_rules([Careful()], of("x"), before)
     assert after.by_plugin["careful"] is before.by_plugin["careful"]
-    assert changed(before, after) == frozenset()
+    assert changed_plugins(before, after) == frozenset()
     assert make_rules([Careful()], of("7"), after).problems == {}
 
 
@@ -123,7 +123,7 @@ def test_a_problem_ends_with_its_cause() -> None:
     bad = make_rules([Reading()], of("x"), make_rules([Reading()], of("7"), PluginRules()))
     good = make_rules([Reading()], of("7"), bad)
     assert good.problems == {}
-    assert changed(bad, good) == frozenset()
+    assert changed_plugins(bad, good) == frozenset()
 
 
 def test_the_rule_in_force_is_handed_on() -> None:
@@ -139,15 +139,15 @@ def test_an_unchanged_rule_stays_the_same_object() -> None:
     before = make_rules([Reading()], of("7"), PluginRules())
     after = make_rules([Reading()], of("7"), before)
     assert after.by_plugin["reading"] is before.by_plugin["reading"]
-    assert changed(before, after) == frozenset()
+    assert changed_plugins(before, after) == frozenset()
 
 
 def test_rules_that_came_changed_or_went_are_named() -> None:
     """And no others."""
     before = make_rules([Reading(), Policy()], of("7"), PluginRules())
     after = make_rules([Reading(), Lazy()], of("8"), before)
-    assert changed(before, after) == {"reading", "policy", "lazy"}
-    assert changed(before, make_rules([Reading(), Policy()], of("8"), before)) == {"reading"}
+    assert changed_plugins(before, after) == {"reading", "policy", "lazy"}
+    assert changed_plugins(before, make_rules([Reading(), Policy()], of("8"), before)) == {"reading"}
 
 
 def test_the_snapshot_before_is_not_touched() -> None:

@@ -233,8 +233,8 @@ def test_only_what_is_listed_is_set() -> None:
     verdicts = [hooks.group(GroupContext(level=Level.NODE)), hooks.pod(PodContext(request=pod))]
     for level in (Level.SANDBOX, Level.CONTAINER):
         verdicts.append(hooks.container(ContainerContext(pod=pod, request=Container(id="c"), level=level)))
-    assert [(len(verdict.wishes), verdict.failures) for verdict in verdicts] == [(2, []), (1, []), (1, []), (1, [])]
-    assert (directory.wishes, directory.failures) == ({}, [])
+    assert [(len(verdict.values), verdict.failures) for verdict in verdicts] == [(2, []), (1, []), (1, []), (1, [])]
+    assert (directory.values, directory.failures) == ({}, [])
 
 
 def test_it_is_asked_when_there_are_processes() -> None:

@@ -81,5 +81,5 @@ def test_sandbox_is_not_asked_about() -> None:
     pod = Pod(id="p", annotations={POD_KEY: "300"})
     hooks = PluginChain([PLUGIN], rules)
     sandbox = ContainerContext(pod=pod, request=Container(id="s"), level=Level.SANDBOX)
-    assert not hooks.container(sandbox).wishes
-    assert hooks.container(ContainerContext(pod=pod, request=Container(id="c"))).wishes
+    assert not hooks.container(sandbox).values
+    assert hooks.container(ContainerContext(pod=pod, request=Container(id="c"))).values

@@ -12,14 +12,14 @@ from interpose.core.model.qos import QosClass
 from interpose.hooks.server.pods import pod_annotations
 from interpose.hooks.server.pods.pod_annotations import (
     AllocatedDevice,
-    Colocated,
-    Extended,
+    ColocatedAmounts,
+    ExtendedResources,
     NumaResources,
     ResourceStatus,
-    colocated,
+    colocated_amounts,
     device_allocated,
     extended_resources,
-    managed,
+    is_managed,
     normalization_ratio,
     oom_score,
     oom_scores,
@@ -86,12 +86,12 @@ def test_extended_resources_by_container() -> None:
         }
     }
     assert read(pod_annotations.EXTENDED_RESOURCES, document) == {
-        "Main": Extended(
+        "Main": ExtendedResources(
             requests={"kubernetes.io/batch-cpu": Fraction(500)}, limits={"kubernetes.io/batch-memory": Fraction(2**30)}
         ),
-        "side": Extended(),
-        "prepare": Extended(init=True),
-        "proxy": Extended(init=False),
+        "side": ExtendedResources(),
+        "prepare": ExtendedResources(init=True),
+        "proxy": ExtendedResources(init=False),
     }
     assert list(read(pod_annotations.EXTENDED_RESOURCES, document)) == ["Main", "side", "prepare", "proxy"]
 
@@ -259,46 +259,48 @@ def test_a_bad_oom_score_is_named(text: str) -> None:
 )
 def test_pods_can_opt_out(mark: str, value: str, ours: bool) -> None:
     """By label or by annotation."""
-    assert managed(Pod(id="1", labels={mark: value})) is ours
-    assert managed(Pod(id="1", annotations={mark: value})) is ours
+    assert is_managed(Pod(id="1", labels={mark: value})) is ours
+    assert is_managed(Pod(id="1", annotations={mark: value})) is ours
 
 
-BATCH = Extended(
+BATCH = ExtendedResources(
     requests={"kubernetes.io/batch-cpu": Fraction(1, 2)},
     limits={"kubernetes.io/batch-cpu": Fraction(1000), "kubernetes.io/batch-memory": Fraction(4096)},
 )
-MID = Extended(requests={"kubernetes.io/mid-cpu": Fraction(200)}, limits={"kubernetes.io/mid-memory": Fraction(8192)})
-OLD = Extended(limits={"koordinator.sh/batch-cpu": Fraction(30), "koordinator.sh/batch-memory": Fraction(40)})
-BOTH = Extended(requests=BATCH.requests, limits=MID.limits)
+MID = ExtendedResources(
+    requests={"kubernetes.io/mid-cpu": Fraction(200)}, limits={"kubernetes.io/mid-memory": Fraction(8192)}
+)
+OLD = ExtendedResources(limits={"koordinator.sh/batch-cpu": Fraction(30), "koordinator.sh/batch-memory": Fraction(40)})
+BOTH = ExtendedResources(requests=BATCH.requests, limits=MID.limits)
 
 
 @pytest.mark.parametrize(
     ("qos", "extended", "expected"),
     [
-        (QosClass.BE, BATCH, Colocated(cpu_request=1, cpu_limit=1000, memory_limit=4096)),
-        (QosClass.BE, OLD, Colocated(cpu_limit=30, memory_limit=40)),
-        (QosClass.BE, MID, Colocated(cpu_request=200, memory_limit=8192)),
-        (QosClass.BE, BOTH, Colocated(cpu_request=1)),
-        (QosClass.LS, MID, Colocated(cpu_request=200, memory_limit=8192)),
-        (None, MID, Colocated(cpu_request=200, memory_limit=8192)),
+        (QosClass.BE, BATCH, ColocatedAmounts(cpu_request=1, cpu_limit=1000, memory_limit=4096)),
+        (QosClass.BE, OLD, ColocatedAmounts(cpu_limit=30, memory_limit=40)),
+        (QosClass.BE, MID, ColocatedAmounts(cpu_request=200, memory_limit=8192)),
+        (QosClass.BE, BOTH, ColocatedAmounts(cpu_request=1)),
+        (QosClass.LS, MID, ColocatedAmounts(cpu_request=200, memory_limit=8192)),
+        (None, MID, ColocatedAmounts(cpu_request=200, memory_limit=8192)),
         (None, BATCH, None),
         (QosClass.LS, BATCH, None),
         (QosClass.LSR, MID, None),
         (QosClass.SYSTEM, BATCH, None),
-        (QosClass.BE, Extended(), None),
+        (QosClass.BE, ExtendedResources(), None),
     ],
 )
-def test_which_class_has_which_tier(qos: QosClass | None, extended: Extended, expected: Colocated | None) -> None:
+def test_which_class_has_which_tier(
+    qos: QosClass | None, extended: ExtendedResources, expected: ColocatedAmounts | None
+) -> None:
     """Batch is for BE; mid is for LS, BE and pods without a class. Old names count; parts of a unit are rounded up."""
-    assert colocated(qos, extended) == expected
+    assert colocated_amounts(qos, extended) == expected
 
 
 def test_more_than_a_node_can_have_is_an_error() -> None:
     """It would not fit into the number that CRI has for it."""
-    with pytest.raises(
-        ValueError, match=f"annotation {pod_annotations.EXTENDED_RESOURCES}: kubernetes.io/mid-cpu: 1000000001"
-    ):
-        colocated(None, Extended(limits={"kubernetes.io/mid-cpu": Fraction(10**9 + 1)}))
+    with pytest.raises(ValueError, match=f"annotation {pod_annotations.EXTENDED_RESOURCES}: kubernetes.io/mid-cpu: 1000000001"):
+        colocated_amounts(None, ExtendedResources(limits={"kubernetes.io/mid-cpu": Fraction(10**9 + 1)}))
 
 
 @pytest.mark.parametrize(

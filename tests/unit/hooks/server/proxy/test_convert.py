@@ -13,7 +13,14 @@ from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.dispatch.merge import apply_changes, merge
 from interpose.hooks.server.context import Wish
 from interpose.hooks.server.evaluate import PluginFailure, PluginResults
-from interpose.hooks.server.proxy.convert import answer, carries, container_of, echo, pod_of, read_request
+from interpose.hooks.server.proxy.convert import (
+    can_carry,
+    container_of,
+    echo_response,
+    make_answer,
+    pod_of,
+    read_request,
+)
 from interpose.hooks.server.reconcile.original_values import ANNOTATION
 
 RUN = HookPoint.PRE_RUN_POD_SANDBOX
@@ -61,7 +68,7 @@ def pod(**resources: Any) -> hook.PodSandboxHookRequest:
 def verdict(wishes: Mapping[Parameter, Value], envs: Mapping[str, str] | None = None) -> PluginResults:
     """Of one plugin."""
     return PluginResults(
-        wishes={parameter: ("P", Wish(value, "")) for parameter, value in wishes.items()},
+        values={parameter: ("P", Wish(value, "")) for parameter, value in wishes.items()},
         envs={name: ("P", value, "") for name, value in (envs or {}).items()},
     )
 
@@ -177,7 +184,7 @@ def test_read_request() -> None:
 def test_no_wish_changes_nothing(reader: Any, point: HookPoint, resources: dict[str, Any]) -> None:
     """Whoever reads the answer, and however little was sent."""
     request = container("c", **resources)
-    made = answer(point, request, PluginResults())
+    made = make_answer(point, request, PluginResults())
     assert not made.changed
     assert reader(request, made.message) == request
 
@@ -199,7 +206,7 @@ WISHES: list[tuple[dict[Parameter, Value], dict[str, Any]]] = [
 def test_wishes_arrive(reader: Any, point: HookPoint, wishes: dict[Parameter, Value], expected: dict[str, Any]) -> None:
     """With the same result for every reader; the rest stays."""
     request = container("c", **USUAL)
-    made = answer(point, request, verdict(wishes))
+    made = make_answer(point, request, verdict(wishes))
     assert {path.removeprefix("container_resources.") for path in made.changed} == expected.keys()
     changed = reader(request, made.message)
     assert changed.container_resources == hook.LinuxContainerResources(**{**USUAL, **expected})
@@ -223,7 +230,7 @@ def test_wishes_arrive_in_a_relay_of_ours(
 ) -> None:
     """However much is taken away at once."""
     request = container("c", **USUAL)
-    changed = as_relay(request, answer(point, request, verdict(wishes)).message)
+    changed = as_relay(request, make_answer(point, request, verdict(wishes)).message)
     assert changed.container_resources == hook.LinuxContainerResources(**{**USUAL, **expected})
 
 
@@ -232,7 +239,7 @@ def test_wishes_arrive_in_a_relay_of_ours(
 def test_oom_score_of_a_container_that_is_made(reader: Any, wanted: int) -> None:
     """Zero is a score."""
     request = container(**USUAL)
-    made = answer(CREATE, request, verdict({Parameter.OOM_SCORE_ADJ: wanted}))
+    made = make_answer(CREATE, request, verdict({Parameter.OOM_SCORE_ADJ: wanted}))
     assert made.changed == ("container_resources.oom_score_adj",)
     assert reader(request, made.message).container_resources.oom_score_adj == wanted
 
@@ -240,18 +247,18 @@ def test_oom_score_of_a_container_that_is_made(reader: Any, wanted: int) -> None
 def test_oom_score_is_not_in_updates() -> None:
     """Runtimes ignore it there; files carry it."""
     request = container("c", **USUAL)
-    assert not answer(UPDATE, request, verdict({Parameter.OOM_SCORE_ADJ: 5})).changed
-    assert (carries(CREATE, Parameter.OOM_SCORE_ADJ), carries(UPDATE, Parameter.OOM_SCORE_ADJ)) == (True, False)
+    assert not make_answer(UPDATE, request, verdict({Parameter.OOM_SCORE_ADJ: 5})).changed
+    assert (can_carry(CREATE, Parameter.OOM_SCORE_ADJ), can_carry(UPDATE, Parameter.OOM_SCORE_ADJ)) == (True, False)
 
 
 @pytest.mark.parametrize("reader", READERS)
 def test_variables(reader: Any) -> None:
     """Added and changed, when a container is made; the others stay."""
     request = container(**USUAL)
-    made = answer(CREATE, request, verdict({}, {"MODE": "slow", "NEW": "1", "PATH": "/bin"}))
+    made = make_answer(CREATE, request, verdict({}, {"MODE": "slow", "NEW": "1", "PATH": "/bin"}))
     assert made.changed == ("container_envs[MODE]", "container_envs[NEW]")
     assert dict(reader(request, made.message).container_envs) == {"PATH": "/bin", "MODE": "slow", "NEW": "1"}
-    assert not answer(UPDATE, request, verdict({}, {"NEW": "1"})).changed
+    assert not make_answer(UPDATE, request, verdict({}, {"NEW": "1"})).changed
 
 
 def test_pod_answer_has_the_three_values_of_a_pod() -> None:
@@ -263,7 +270,7 @@ def test_pod_answer_has_the_three_values_of_a_pod() -> None:
         Parameter.CPU_BVT: -1,
         Parameter.CPUSET_CPUS: "0",
     }
-    made = answer(RUN, pod(), verdict(wishes))
+    made = make_answer(RUN, pod(), verdict(wishes))
     assert made.changed == ("resources.cpu_shares", "resources.cpu_quota", "resources.memory_limit_in_bytes")
     assert as_relay(pod(), made.message) == pod(cpu_shares=768, cpu_quota=-1, memory_limit_in_bytes=9)
 
@@ -271,7 +278,7 @@ def test_pod_answer_has_the_three_values_of_a_pod() -> None:
 def test_pod_without_wishes_stays_as_it_is() -> None:
     """And no empty resources come into being."""
     for request in (pod(), pod(cpu_shares=2)):
-        made = answer(RUN, request, PluginResults())
+        made = make_answer(RUN, request, PluginResults())
         assert made.message.HasField("resources") == request.HasField("resources")
         assert as_relay(request, made.message) == request
 
@@ -279,14 +286,14 @@ def test_pod_without_wishes_stays_as_it_is() -> None:
 @pytest.mark.parametrize("point", [HookPoint.PRE_START_CONTAINER, HookPoint.POST_STOP_CONTAINER])
 def test_nothing_to_say_where_nothing_can_be_changed(point: HookPoint) -> None:
     """The answer is empty."""
-    made = answer(point, container("c", **USUAL), verdict({Parameter.CPU_SHARES: 3}))
+    made = make_answer(point, container("c", **USUAL), verdict({Parameter.CPU_SHARES: 3}))
     assert made == (hook.ContainerResourceHookResponse(), (), ())
-    assert echo(HookPoint.POST_STOP_POD_SANDBOX, pod()) == hook.PodSandboxHookResponse()
+    assert echo_response(HookPoint.POST_STOP_POD_SANDBOX, pod()) == hook.PodSandboxHookResponse()
 
 
 def test_nothing_to_take_away_from_a_container_that_is_made() -> None:
     """It was not sent, so it will not be there."""
-    made = answer(CREATE, container(cpu_shares=2), verdict({Parameter.CPUSET_CPUS: CLEAR}))
+    made = make_answer(CREATE, container(cpu_shares=2), verdict({Parameter.CPUSET_CPUS: CLEAR}))
     assert (made.changed, list(made.message.clear)) == ((), [])
 
 
@@ -296,7 +303,7 @@ def test_nothing_to_take_away_from_a_container_that_is_made() -> None:
 def test_update_says_outright_what_was_asked_for_anyway() -> None:
     """The relay shows what was asked for; the container has what an earlier rule made of it."""
     request = container("c", **USUAL)
-    made = answer(UPDATE, request, verdict({Parameter.CPU_QUOTA: 50_000}))
+    made = make_answer(UPDATE, request, verdict({Parameter.CPU_QUOTA: 50_000}))
     assert not made.changed
     merged = merge(request, made.message, in_force={"container_resources.cpu_quota": 41_667})
     assert [(one.path, one.after) for one in merged.changes] == [("container_resources.cpu_quota", 50_000)]
@@ -309,7 +316,7 @@ def test_update_says_outright_what_was_asked_for_anyway() -> None:
 def test_update_clears_outright_what_was_not_sent() -> None:
     """The container may have it all the same."""
     request = container("c", cpu_period=100_000, cpu_shares=2)
-    made = answer(UPDATE, request, verdict({Parameter.CPUSET_CPUS: CLEAR}))
+    made = make_answer(UPDATE, request, verdict({Parameter.CPUSET_CPUS: CLEAR}))
     merged = merge(request, made.message, in_force={"container_resources.cpuset_cpus": "0-1"})
     assert [(one.path, one.after) for one in merged.changes] == [("container_resources.cpuset_cpus", None)]
 
@@ -317,7 +324,7 @@ def test_update_clears_outright_what_was_not_sent() -> None:
 def test_update_without_period_and_score_is_an_echo() -> None:
     """An answer with little in it could be taken for one, and what it lacks for cleared."""
     request = container("c", cpu_shares=102, cpuset_cpus="0-3")
-    made = answer(UPDATE, request, verdict({Parameter.CPU_SHARES: 102}))
+    made = make_answer(UPDATE, request, verdict({Parameter.CPU_SHARES: 102}))
     for reader in READERS:
         assert reader(request, made.message) == request
 
@@ -325,9 +332,9 @@ def test_update_without_period_and_score_is_an_echo() -> None:
 def test_created_container_carries_a_note_of_what_was_asked_for() -> None:
     """Of what is changed, and only then."""
     request = container(**USUAL)
-    made = answer(CREATE, request, verdict({Parameter.CPU_QUOTA: UNLIMITED, Parameter.CPU_SHARES: 102}))
+    made = make_answer(CREATE, request, verdict({Parameter.CPU_QUOTA: UNLIMITED, Parameter.CPU_SHARES: 102}))
     assert made.message.container_annotations[ANNOTATION] == '{"cpu_quota":[50000,-1,"P"]}'
-    same = answer(CREATE, request, verdict({Parameter.CPU_SHARES: 102}))
+    same = make_answer(CREATE, request, verdict({Parameter.CPU_SHARES: 102}))
     assert ANNOTATION not in same.message.container_annotations
 
 
@@ -351,7 +358,7 @@ def test_created_container_carries_a_note_of_what_was_asked_for() -> None:
 def test_bad_value_is_its_plugins_failure_alone(parameter: Parameter, value: Value, text: str) -> None:
     """The other side would refuse the whole answer because of it."""
     request = container(**USUAL)
-    made = answer(CREATE, request, verdict({parameter: value, Parameter.MEMORY_LIMIT: 5}))
+    made = make_answer(CREATE, request, verdict({parameter: value, Parameter.MEMORY_LIMIT: 5}))
     (failure,) = made.failures
     assert failure.plugin == "P"
     assert failure.text.startswith(f"wants {parameter} ")
@@ -368,7 +375,7 @@ def test_bad_value_is_its_plugins_failure_alone(parameter: Parameter, value: Val
 def test_bad_variable_is_its_plugins_failure_alone(name: str, value: str) -> None:
     """Its value is not told."""
     request = container(**USUAL)
-    made = answer(CREATE, request, verdict({}, {name: value, "GOOD": "1"}))
+    made = make_answer(CREATE, request, verdict({}, {name: value, "GOOD": "1"}))
     assert [one.plugin for one in made.failures] == ["P"]
     assert "xyz" not in made.failures[0].text
     assert as_relay(request, made.message).container_envs["GOOD"] == "1"

@@ -75,29 +75,29 @@ class Effects:
         if name in self.errors:
             raise self.errors[name]
 
-    async def pod_files(self, pod: Pod, verdict: PluginResults) -> None:
+    async def write_pod_files(self, pod: Pod, verdict: PluginResults) -> None:
         """Note it."""
-        await self._note("pod_files", pod.name, {key: wish.value for key, (_, wish) in verdict.wishes.items()})
+        await self._note("pod_files", pod.name, {key: wish.value for key, (_, wish) in verdict.values.items()})
 
-    async def created(self, pod: Pod, container: Container, verdict: PluginResults) -> None:
+    async def on_create(self, pod: Pod, container: Container, verdict: PluginResults) -> None:
         """Note it."""
-        await self._note("created", container.name, {key: wish.value for key, (_, wish) in verdict.wishes.items()})
+        await self._note("created", container.name, {key: wish.value for key, (_, wish) in verdict.values.items()})
 
-    async def updated(self, pod: Pod, container: Container, verdict: PluginResults) -> PluginResults:
+    async def on_update(self, pod: Pod, container: Container, verdict: PluginResults) -> PluginResults:
         """Note it, and add what shall be restored."""
         await self._note("updated", container.id)
         more = {key: ("before", Wish(value, "")) for key, value in self.restores.items()}
-        return replace(verdict, wishes={**verdict.wishes, **more})
+        return replace(verdict, values={**verdict.values, **more})
 
-    async def started(self, pod: Pod, container: Container) -> None:
+    async def on_start(self, pod: Pod, container: Container) -> None:
         """Note it."""
         await self._note("started", container.id)
 
-    async def stopped(self, pod: Pod) -> None:
+    async def on_pod_stop(self, pod: Pod) -> None:
         """Note it."""
         await self._note("stopped", pod.name)
 
-    async def container_stopped(self, pod: Pod, container_id: str) -> None:
+    async def on_container_stop(self, pod: Pod, container_id: str) -> None:
         """Note it."""
         await self._note("container_stopped", container_id)
 
@@ -222,7 +222,7 @@ async def test_update_with_something_to_restore(node: Harness) -> None:
         response = await node.call(UPDATE, container_request("c-1"))
     assert response.container_resources.cpu_shares == 7
     assert list(response.clear) == ["container_resources.cpuset_cpus"]
-    assert node.server.asked == {"c-1": 2}
+    assert node.server.update_counts == {"c-1": 2}
     assert node.effects.names == ["updated", "updated"]
 
 
@@ -247,15 +247,15 @@ async def test_container_that_stopped_is_forgotten(node: Harness) -> None:
     """Nobody updates it any more."""
     await node.call(UPDATE, container_request("c-1"))
     await node.call(HookPoint.POST_STOP_CONTAINER, container_request("c-1"))
-    assert node.server.asked == {}
+    assert node.server.update_counts == {}
 
 
 async def test_memory_of_updates_is_bounded(node: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """The container asked about longest ago goes first."""
-    monkeypatch.setattr(proxy_mode, "_MOST_ASKED", 2)
+    monkeypatch.setattr(proxy_mode, "_MAX_COUNTED", 2)
     for name in ("a", "b", "a", "c"):
         await node.call(UPDATE, container_request(name))
-    assert node.server.asked == {"a": 2, "c": 1}
+    assert node.server.update_counts == {"a": 2, "c": 1}
 
 
 async def test_plugins_run_at_their_stages_only(node: Harness) -> None:
@@ -365,7 +365,7 @@ async def test_quarrels_are_counted(node: Harness) -> None:
     """The later one has it."""
     node.serve(Toy("a", lambda context: context.response.set(SHARES, 1, "")), Toy("b"))
     assert (await node.call(CREATE, container_request())).container_resources.cpu_shares == 7
-    assert node.server.quarrels == {("cpu.shares", "a", "b"): 1}
+    assert node.server.conflicts == {("cpu.shares", "a", "b"): 1}
 
 
 @pytest.mark.parametrize("policy", list(FailurePolicy))

@@ -26,7 +26,7 @@ def test_writes_a_file_that_reads_back(tmp_path: Path) -> None:
     """With all that was said, readable for everybody."""
     one = registrar(tmp_path, failure_policy=FailurePolicy.FAIL, priority=7, timeout=0.5)
     assert one.write()
-    assert one.registered
+    assert one.is_registered
     server = parse_registration(one.path.read_text(), str(one.path)).server
     assert (server.name, server.endpoint, server.hooks) == ("qos", ENDPOINT, frozenset(HOOKS))
     assert (server.failure_policy, server.priority, server.timeout) == (FailurePolicy.FAIL, 7, 0.5)
@@ -96,7 +96,7 @@ def test_check_does_nothing_before_and_after(tmp_path: Path) -> None:
     one.write()
     assert one.deregister()
     assert not one.check()
-    assert not one.registered
+    assert not one.is_registered
     assert not list(tmp_path.iterdir())
 
 
@@ -111,10 +111,10 @@ def test_impossible_directory_is_told_once_and_tried_again(tmp_path: Path, caplo
     assert len(errors) == 1
     assert errors[0].kv["file"] == str(blocked / "qos.json")  # type: ignore[attr-defined]
     assert one.problem.startswith(f"file {blocked}/qos.json: ")
-    assert not one.registered
+    assert not one.is_registered
     blocked.unlink()
     assert one.check()
-    assert (one.problem, one.registered) == ("", True)
+    assert (one.problem, one.is_registered) == ("", True)
 
 
 def test_directory_under_our_name_is_a_problem(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_clean_exit(tmp_path: Path, policy: FailurePolicy) -> None:
     one.write()
     one.close()
     assert one.path.exists() == (policy is FailurePolicy.FAIL)
-    assert not one.registered
+    assert not one.is_registered
 
 
 def test_clean_exit_without_a_registration_touches_nothing(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_who_serves_nothing_is_not_registered(
     assert not one.check()
     one.close()
     assert not list(tmp_path.iterdir())
-    assert (one.registered, one.problem) == (False, "")
+    assert (one.is_registered, one.problem) == (False, "")
     assert caplog.messages == ["No enabled plugin uses a hook point, not registering"]
 
 
@@ -208,11 +208,11 @@ def test_who_serves_nothing_leaves_the_file_of_somebody_else(tmp_path: Path) -> 
 def test_where_the_file_leads_to(tmp_path: Path) -> None:
     """Nowhere, if nobody can tell."""
     one = registrar(tmp_path)
-    assert one.leads_to == ""
+    assert one.registered_endpoint == ""
     registrar(tmp_path, endpoint="/run/other.sock").write()
-    assert one.leads_to == "/run/other.sock"
+    assert one.registered_endpoint == "/run/other.sock"
     one.path.write_text("{")
-    assert one.leads_to == ""
+    assert one.registered_endpoint == ""
 
 
 def test_taking_over_a_name_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

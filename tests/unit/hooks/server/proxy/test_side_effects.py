@@ -57,7 +57,7 @@ class Hooked:
             applier=self.parts.applier,
             journal=self.parts.journal,
             sync=self.parts.sync,
-            leave=self._leave,
+            remove_pod_state=self._leave,
             pools_changed=self._pools_changed,
             owned=lambda: self.owned,
             started=self.started.append,
@@ -109,12 +109,12 @@ async def hooked() -> AsyncIterator[Hooked]:
 
 def verdict(wishes: Mapping[Parameter, Value]) -> PluginResults:
     """What a plugin wants."""
-    return PluginResults(wishes={parameter: ("toy", Wish(value, "told so")) for parameter, value in wishes.items()})
+    return PluginResults(values={parameter: ("toy", Wish(value, "told so")) for parameter, value in wishes.items()})
 
 
 def wished(said: PluginResults) -> dict[Parameter, Value]:
     """The values in it."""
-    return {parameter: wish.value for parameter, (_, wish) in said.wishes.items()}
+    return {parameter: wish.value for parameter, (_, wish) in said.values.items()}
 
 
 # -- what messages do not tell
@@ -180,7 +180,7 @@ async def test_a_container_that_is_not_made_yet_is_as_it_was_told(hooked: Hooked
 async def test_values_of_a_pod_are_written_and_noted(hooked: Hooked) -> None:
     """Whatever the answer carries of them: the kubelet made the cgroup before."""
     found = hooked.of_pod(SHARES)
-    await hooked.effects.pod_files(hooked.pod, verdict({SHARES: 99, QUOTA: UNLIMITED}))
+    await hooked.effects.write_pod_files(hooked.pod, verdict({SHARES: 99, QUOTA: UNLIMITED}))
     assert (hooked.of_pod(SHARES), hooked.of_pod(QUOTA)) == (99, UNLIMITED)
     entry = hooked.parts.journal.get(Level.POD, hooked.directory, SHARES)
     assert entry is not None
@@ -189,13 +189,13 @@ async def test_values_of_a_pod_are_written_and_noted(hooked: Hooked) -> None:
 
 async def test_a_pod_without_cgroup_gets_nothing_yet(hooked: Hooked) -> None:
     """It has one when its first container is created."""
-    await hooked.effects.pod_files(replace(hooked.pod, cgroup_parent="/kubepods/nowhere"), verdict({SHARES: 99}))
+    await hooked.effects.write_pod_files(replace(hooked.pod, cgroup_parent="/kubepods/nowhere"), verdict({SHARES: 99}))
     assert len(hooked.parts.journal) == 0
 
 
 async def test_without_wishes_nothing_is_looked_at(hooked: Hooked) -> None:
     """Not even whether there is such a pod."""
-    await hooked.effects.pod_files(replace(hooked.pod, cgroup_parent="/../etc"), verdict({}))
+    await hooked.effects.write_pod_files(replace(hooked.pod, cgroup_parent="/../etc"), verdict({}))
     assert len(hooked.parts.journal) == 0
 
 
@@ -203,7 +203,7 @@ async def test_writing_one_pod_forgets_nothing_of_others(hooked: Hooked) -> None
     """A hook call sees one pod; that others are not in it means nothing."""
     other = ActuatorTarget(level=Level.POD, key="kubepods/other", directory="kubepods/other")
     hooked.parts.journal.note(other, SHARES, found=1, written=2, plugin="toy")
-    await hooked.effects.pod_files(hooked.pod, verdict({SHARES: 99}))
+    await hooked.effects.write_pod_files(hooked.pod, verdict({SHARES: 99}))
     assert hooked.parts.journal.get(Level.POD, "kubepods/other", SHARES) is not None
 
 
@@ -214,7 +214,7 @@ async def test_what_an_update_asked_for_is_noted(hooked: Hooked) -> None:
     """Where the container gets something else."""
     asked = replace(hooked.container, requested=LinuxResources(cpu_shares=512, cpu_quota=50_000))
     said = verdict({SHARES: 7, QUOTA: 50_000, BURST: 5})
-    assert await hooked.effects.updated(hooked.pod, asked, said) == said
+    assert await hooked.effects.on_update(hooked.pod, asked, said) == said
     assert hooked.entry(SHARES) == (512, 7, None)
     assert hooked.entry(QUOTA) is None  # it has what was asked for
     assert hooked.entry(BURST) is None  # no update carries it
@@ -224,7 +224,7 @@ async def test_a_later_update_is_the_new_original(hooked: Hooked) -> None:
     """And until the runtime has done it, what the container has is what it got from us before."""
     hooked.note(SHARES, found=512, written=7)
     asked = replace(hooked.container, requested=LinuxResources(cpu_shares=300))
-    await hooked.effects.updated(hooked.pod, asked, verdict({SHARES: 8}))
+    await hooked.effects.on_update(hooked.pod, asked, verdict({SHARES: 8}))
     assert hooked.entry(SHARES) == (300, 8, 7)
 
 
@@ -234,7 +234,7 @@ async def test_what_nobody_wants_any_more_is_put_back_with_an_update(hooked: Hoo
     for parameter, written in given.items():
         hooked.note(parameter, found=None, written=written)
     asked = replace(hooked.container, requested=LinuxResources())
-    said = await hooked.effects.updated(hooked.pod, asked, verdict({}))
+    said = await hooked.effects.on_update(hooked.pod, asked, verdict({}))
     assert wished(said) == {SHARES: 1024, QUOTA: UNLIMITED, Parameter.MEMORY_LIMIT: UNLIMITED, CPUS: CLEAR}
 
 
@@ -243,20 +243,20 @@ async def test_what_a_policy_owns_is_not_put_back_with_an_update(hooked: Hooked)
     hooked.owned = Ownership("static", frozenset({CPUS}))
     hooked.note(CPUS, found=None, written="0")
     hooked.note(SHARES, found=512, written=7)
-    assert wished(await hooked.effects.updated(hooked.pod, hooked.container, verdict({}))) == {SHARES: 512}
+    assert wished(await hooked.effects.on_update(hooked.pod, hooked.container, verdict({}))) == {SHARES: 512}
 
 
 async def test_that_a_container_runs_is_told(hooked: Hooked) -> None:
     """Somebody may have to look at it."""
-    await hooked.effects.started(hooked.pod, hooked.container)
+    await hooked.effects.on_start(hooked.pod, hooked.container)
     assert hooked.started == [hooked.key]
 
 
 async def test_what_nobody_wants_any_more_is_as_it_was_asked_for(hooked: Hooked) -> None:
     """Said outright: the container has something else."""
     hooked.note(SHARES, found=512, written=7)
-    said = await hooked.effects.updated(hooked.pod, hooked.container, verdict({}))
-    assert {parameter: wish.value for parameter, (_, wish) in said.wishes.items()} == {SHARES: 512}
+    said = await hooked.effects.on_update(hooked.pod, hooked.container, verdict({}))
+    assert {parameter: wish.value for parameter, (_, wish) in said.values.items()} == {SHARES: 512}
 
 
 async def test_what_cannot_be_noted_is_not_changed(hooked: Hooked, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -266,15 +266,15 @@ async def test_what_cannot_be_noted_is_not_changed(hooked: Hooked, monkeypatch: 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(hooked.parts.journal, "supersede", full)
-    said = await hooked.effects.updated(hooked.pod, hooked.container, verdict({SHARES: 7, BURST: 5}))
-    assert list(said.wishes) == [BURST]
+    said = await hooked.effects.on_update(hooked.pod, hooked.container, verdict({SHARES: 7, BURST: 5}))
+    assert list(said.values) == [BURST]
 
 
 async def test_an_update_that_is_refused_leaves_the_original(hooked: Hooked) -> None:
     """Somebody asks for something else, and the runtime does not do it: what was asked for before counts."""
     hooked.note(SHARES, found=512, written=7)
     asked = replace(hooked.container, requested=LinuxResources(cpu_shares=300))
-    await hooked.effects.updated(hooked.pod, asked, verdict({SHARES: 9}))
+    await hooked.effects.on_update(hooked.pod, asked, verdict({SHARES: 9}))
     entry = hooked.parts.journal.get(Level.CONTAINER, hooked.key, SHARES)
     assert entry == JournalEntry(found=300, written=9, plugin="toy", before=7, moved=True, found_before=512)
 
@@ -283,20 +283,20 @@ async def test_what_is_still_wanted_is_not_put_back(hooked: Hooked) -> None:
     """The verdict has it."""
     hooked.note(SHARES, found=None, written=7)
     asked = replace(hooked.container, requested=LinuxResources())
-    assert wished(await hooked.effects.updated(hooked.pod, asked, verdict({SHARES: 8}))) == {SHARES: 8}
+    assert wished(await hooked.effects.on_update(hooked.pod, asked, verdict({SHARES: 8}))) == {SHARES: 8}
 
 
 async def test_what_files_carry_is_not_put_back_with_an_update(hooked: Hooked) -> None:
     """A round does that."""
     hooked.note(BURST, found=0, written=7)
     asked = replace(hooked.container, requested=LinuxResources())
-    assert wished(await hooked.effects.updated(hooked.pod, asked, verdict({}))) == {}
+    assert wished(await hooked.effects.on_update(hooked.pod, asked, verdict({}))) == {}
 
 
 async def test_after_an_update_the_record_is_looked_at_again(hooked: Hooked) -> None:
     """What the runtime has then, only it knows."""
     await hooked.parts.update(hooked.key, cpu_shares=99)
-    await hooked.effects.updated(hooked.pod, hooked.container, verdict({}))
+    await hooked.effects.on_update(hooked.pod, hooked.container, verdict({}))
     await eventually(lambda: hooked.container.resources.cpu_shares == 99, "the record to be refreshed")
 
 
@@ -305,7 +305,7 @@ async def test_what_a_plugin_that_failed_gave_before_stays(hooked: Hooked) -> No
     hooked.note(SHARES, found=None, written=7)
     asked = replace(hooked.container, requested=LinuxResources())
     said = PluginResults(failures=[PluginFailure("toy", "no idea")])
-    assert wished(await hooked.effects.updated(hooked.pod, asked, said)) == {}
+    assert wished(await hooked.effects.on_update(hooked.pod, asked, said)) == {}
 
 
 # -- containers that are made, run and end
@@ -313,14 +313,14 @@ async def test_what_a_plugin_that_failed_gave_before_stays(hooked: Hooked) -> No
 
 async def test_a_create_has_no_effect_of_its_own(hooked: Hooked) -> None:
     """The note is in the answer."""
-    await hooked.effects.created(hooked.pod, hooked.container, verdict({SHARES: 7}))
+    await hooked.effects.on_create(hooked.pod, hooked.container, verdict({SHARES: 7}))
     assert len(hooked.parts.journal) == 0
 
 
 async def test_a_container_that_started_gets_what_only_files_carry(hooked: Hooked) -> None:
     """It and its pod; what CRI carries was in the create request."""
     hooked.toy.wanted = {Level.CONTAINER: {BURST: 5000, SHARES: 7}, Level.POD: {SHARES: 99}}
-    await hooked.effects.started(hooked.pod, hooked.container)
+    await hooked.effects.on_start(hooked.pod, hooked.container)
     assert hooked.parts.value(hooked.key, BURST) == 5000
     assert hooked.parts.value(hooked.key, SHARES) == 512
     assert hooked.of_pod(SHARES) == 99
@@ -341,7 +341,7 @@ async def test_a_container_of_docker_is_found_in_its_pod(systemd: bool) -> None:
             container_meta={"name": "main", "id": hooked.key},
         )
         hooked.toy.wanted = {Level.CONTAINER: {BURST: 5000}, Level.POD: {SHARES: 99}}
-        await hooked.effects.started(*container_of(request))
+        await hooked.effects.on_start(*container_of(request))
         assert hooked.parts.value(hooked.key, BURST) == 5000
         assert hooked.of_pod(SHARES) == 99
     finally:
@@ -351,15 +351,15 @@ async def test_a_container_of_docker_is_found_in_its_pod(systemd: bool) -> None:
 async def test_a_container_without_a_cgroup_gets_nothing(hooked: Hooked) -> None:
     """It ended at once."""
     hooked.toy.wanted = {Level.CONTAINER: {BURST: 5000}, Level.POD: {SHARES: 99}}
-    await hooked.effects.started(hooked.pod, replace(hooked.container, id="gone"))
-    await hooked.effects.started(hooked.pod, replace(hooked.container, cgroup_parent="/nowhere"))
+    await hooked.effects.on_start(hooked.pod, replace(hooked.container, id="gone"))
+    await hooked.effects.on_start(hooked.pod, replace(hooked.container, cgroup_parent="/nowhere"))
     assert len(hooked.parts.journal) == 0
 
 
 async def test_a_value_that_is_refused_is_held_and_fails_nothing(hooked: Hooked) -> None:
     """A round tries it again."""
     hooked.toy.wanted = {Level.POD: {QUOTA: 5000}}  # less than its container has
-    await hooked.effects.started(hooked.pod, hooked.container)
+    await hooked.effects.on_start(hooked.pod, hooked.container)
     assert hooked.of_pod(QUOTA) == 100_000
     assert hooked.parts.applier.held == 1
 
@@ -368,10 +368,10 @@ async def test_a_value_that_is_refused_is_held_and_fails_nothing(hooked: Hooked)
 async def test_a_hook_call_puts_nothing_back(hooked: Hooked, fails: bool) -> None:
     """Only some plugins are asked there, so nobody knows what the others want; rounds do it."""
     hooked.toy.wanted = {Level.CONTAINER: {BURST: 5000}}
-    await hooked.effects.started(hooked.pod, hooked.container)
+    await hooked.effects.on_start(hooked.pod, hooked.container)
     hooked.toy.wanted, hooked.toy.fails = {}, {"main"} if fails else set()
     hooked.other.wanted = {Level.CONTAINER: {Parameter.CPU_PERIOD: 200_000}}
-    await hooked.effects.started(hooked.pod, hooked.container)
+    await hooked.effects.on_start(hooked.pod, hooked.container)
     assert hooked.parts.value(hooked.key, BURST) == 5000
     assert hooked.parts.value(hooked.key, Parameter.CPU_PERIOD) == 200_000
 
@@ -379,13 +379,13 @@ async def test_a_hook_call_puts_nothing_back(hooked: Hooked, fails: bool) -> Non
 async def test_a_container_that_stopped_has_no_effect(hooked: Hooked) -> None:
     """A round sees whether it is gone."""
     hooked.note(SHARES, found=512, written=7)
-    await hooked.effects.container_stopped(hooked.pod, hooked.key)
+    await hooked.effects.on_container_stop(hooked.pod, hooked.key)
     assert hooked.entry(SHARES) is not None
 
 
 async def test_a_pod_that_stopped_leaves_nothing_behind(hooked: Hooked) -> None:
     """What is not in its cgroup is taken away by its uid."""
-    await hooked.effects.stopped(hooked.pod)
+    await hooked.effects.on_pod_stop(hooked.pod)
     assert hooked.left == [hooked.pod.uid]
 
 
@@ -395,8 +395,8 @@ async def test_pods_with_cpus_of_their_own_change_the_pools(
 ) -> None:
     """When they come and when they go; others do not."""
     pod = replace(hooked.pod, annotations=annotations)
-    await hooked.effects.started(pod, hooked.container)
-    await hooked.effects.stopped(pod)
+    await hooked.effects.on_start(pod, hooked.container)
+    await hooked.effects.on_pod_stop(pod)
     assert hooked.pools == times
 
 
@@ -406,10 +406,10 @@ async def test_pods_with_cpus_of_their_own_change_the_pools(
 async def test_two_calls_do_not_work_on_one_pod_at_a_time(hooked: Hooked) -> None:
     """The second waits for the first."""
     gate = hooked.blocks[hooked.pod.uid] = threading.Event()
-    first = asyncio.create_task(hooked.effects.stopped(hooked.pod))
+    first = asyncio.create_task(hooked.effects.on_pod_stop(hooked.pod))
     await eventually(lambda: hooked.left, "the first call to be at work")
-    second = asyncio.create_task(hooked.effects.pod_files(hooked.pod, verdict({SHARES: 99})))
-    await hooked.effects.stopped(Pod(id="", uid="other"))  # a turn of the loop and of the threads
+    second = asyncio.create_task(hooked.effects.write_pod_files(hooked.pod, verdict({SHARES: 99})))
+    await hooked.effects.on_pod_stop(Pod(id="", uid="other"))  # a turn of the loop and of the threads
     assert not second.done()
     assert hooked.of_pod(SHARES) != 99
     gate.set()
@@ -420,9 +420,9 @@ async def test_two_calls_do_not_work_on_one_pod_at_a_time(hooked: Hooked) -> Non
 async def test_calls_about_different_pods_do_not_wait_for_each_other(hooked: Hooked) -> None:
     """A pod that takes long is nobody else's trouble."""
     gate = hooked.blocks["slow"] = threading.Event()
-    slow = asyncio.create_task(hooked.effects.stopped(Pod(id="", uid="slow")))
+    slow = asyncio.create_task(hooked.effects.on_pod_stop(Pod(id="", uid="slow")))
     await eventually(lambda: hooked.left, "the slow one to be at work")
-    await hooked.effects.stopped(Pod(id="", uid="quick"))
+    await hooked.effects.on_pod_stop(Pod(id="", uid="quick"))
     assert hooked.left == ["slow", "quick"]
     gate.set()
     await slow
@@ -432,8 +432,8 @@ async def test_a_failure_lets_the_next_one_in(hooked: Hooked) -> None:
     """Its error is its own."""
     hooked.stubborn = hooked.pod.uid
     with pytest.raises(OSError, match="cannot be taken away"):
-        await hooked.effects.stopped(hooked.pod)
-    await hooked.effects.pod_files(hooked.pod, verdict({SHARES: 99}))
+        await hooked.effects.on_pod_stop(hooked.pod)
+    await hooked.effects.write_pod_files(hooked.pod, verdict({SHARES: 99}))
     assert hooked.of_pod(SHARES) == 99
 
 

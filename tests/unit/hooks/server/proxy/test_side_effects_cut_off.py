@@ -37,17 +37,17 @@ class Hooked:
             applier=parts.applier,
             journal=parts.journal,
             sync=parts.sync,
-            leave=lambda _uid: None,
+            remove_pod_state=lambda _uid: None,
             pools_changed=lambda: None,
-            looked_at=looked_at,
+            is_refreshed=looked_at,
         )
 
     async def update(self, parameter: Parameter, value: Value, *, looked_at: bool) -> Value | None:
         """An update that gives the container something else; what is noted as the value before."""
         store = self.parts.store
         container = store.containers[self.key]
-        verdict = PluginResults(wishes={parameter: ("toy", Wish(value, "told so"))})
-        await self.effects(lambda key: looked_at and key == self.key).updated(
+        verdict = PluginResults(values={parameter: ("toy", Wish(value, "told so"))})
+        await self.effects(lambda key: looked_at and key == self.key).on_update(
             store.pods[self.sandbox.id], container, verdict
         )
         entry = self.parts.journal.get(Level.CONTAINER, self.key, parameter)

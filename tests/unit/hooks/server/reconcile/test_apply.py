@@ -11,7 +11,7 @@ from interpose.hooks.server.actuators.api import Actuator
 from interpose.hooks.server.actuators.cgroup import CgroupActuator, SysctlActuator
 from interpose.hooks.server.reconcile.apply import Applier, StepOutcome
 from interpose.hooks.server.reconcile.journal import Journal, JournalEntry
-from interpose.hooks.server.reconcile.plan import PlanAction, ordered
+from interpose.hooks.server.reconcile.plan import PlanAction, order_steps
 from interpose.hooks.server.targets import ActuatorTarget, DesiredValue
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
@@ -42,7 +42,7 @@ class Node:
 
     def apply(self, *wants: DesiredValue) -> list[StepOutcome]:
         """One round."""
-        return self.applier.carry_out(ordered(self.applier.survey(wants, LIVE)))
+        return self.applier.carry_out(order_steps(self.applier.diff(wants, LIVE)))
 
     def value(self, target: ActuatorTarget, parameter: Parameter) -> Value:
         """What is there."""
@@ -102,7 +102,7 @@ def test_a_value_is_in_the_journal_before_it_is_written(tmp_path: Path) -> None:
     journal = Journal(str(tmp_path / "journal"), "boot")
     journal.load()
     node = Node(journal=journal)
-    steps = ordered(node.applier.survey([want(POD, SHARES, 50)], LIVE))
+    steps = order_steps(node.applier.diff([want(POD, SHARES, 50)], LIVE))
     node.kernel.write(node.kernel.path("q/p", "cpu.shares"), "77")
     seen: list[JournalEntry | None] = []
     write = node.kernel.write
@@ -130,7 +130,7 @@ def test_without_a_journal_nothing_is_written(tmp_path: Path) -> None:
 
 def test_what_somebody_made_right_meanwhile_is_not_written(node: Node) -> None:
     """And is not ours."""
-    steps = ordered(node.applier.survey([want(POD, SHARES, 50)], LIVE))
+    steps = order_steps(node.applier.diff([want(POD, SHARES, 50)], LIVE))
     node.kernel.write(node.kernel.path("q/p", "cpu.shares"), "50")
     node.kernel.writes.clear()
     assert [outcome.ok for outcome in node.applier.carry_out(steps)] == [True]
@@ -147,7 +147,7 @@ def test_a_refused_value_waits_longer_each_time(node: Node, caplog: pytest.LogCa
     assert (outcome.ok, outcome.error) == (False, "refused (EINVAL)")
     assert node.applier.held == 1
     assert node.apply(wanted) == []
-    (item,) = node.applier.survey([wanted], LIVE)
+    (item,) = node.applier.diff([wanted], LIVE)
     assert (item.action, item.note) == (PlanAction.HELD, "refused (EINVAL); again in 1 s")
     node.time += 1
     assert [one.ok for one in node.apply(wanted)] == [False]
@@ -199,9 +199,9 @@ def test_holds_of_targets_that_are_gone_are_forgotten(node: Node) -> None:
     """When all were looked at."""
     node.refuse(POD, "cpu.shares", errno.EINVAL)
     node.apply(want(POD, SHARES, 50))
-    node.applier.survey([], [QOS], whole=False)
+    node.applier.diff([], [QOS], whole=False)
     assert node.applier.held == 1
-    node.applier.survey([], [QOS])
+    node.applier.diff([], [QOS])
     assert node.applier.held == 0
 
 
@@ -245,13 +245,13 @@ def test_a_value_that_leaves_nothing_is_told_as_such() -> None:
             return False
 
     applier = Applier({SHARES: Nothing()}, Journal(None, "boot"), now=lambda: 0.0)
-    (outcome,) = applier.carry_out(ordered(applier.survey([want(POD, SHARES, 5)], LIVE)))
+    (outcome,) = applier.carry_out(order_steps(applier.diff([want(POD, SHARES, 5)], LIVE)))
     assert outcome.error == "wrote 5, found nothing"
 
 
 def test_a_target_that_goes_away_is_silent(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     """Pods end at any moment."""
-    steps = ordered(node.applier.survey([want(SANDBOX, SHARES, 50)], LIVE))
+    steps = order_steps(node.applier.diff([want(SANDBOX, SHARES, 50)], LIVE))
     node.kernel.remove("q/p/s")
     (outcome,) = node.applier.carry_out(steps)
     assert not outcome.ok
@@ -267,7 +267,7 @@ def test_one_refused_value_does_not_stop_the_others(node: Node) -> None:
         raise ZeroDivisionError("a mistake")
 
     write, node.kernel.write = node.kernel.write, writing  # type: ignore[method-assign]
-    steps = ordered(node.applier.survey([want(POD, SHARES, 50), want(QOS, SHARES, 50)], LIVE))
+    steps = order_steps(node.applier.diff([want(POD, SHARES, 50), want(QOS, SHARES, 50)], LIVE))
     first, second = node.applier.carry_out(steps)
     assert first.error == second.error == "ZeroDivisionError: a mistake"
     node.kernel.write = write  # type: ignore[method-assign]
@@ -331,7 +331,7 @@ def test_a_switch_of_the_node_that_fails_stops_its_plugin(node: Node) -> None:
     """What it wants next could be dangerous then; other plugins go on."""
     switch = f"{node.kernel.proc}/sys/kernel/sched_group_identity_enabled"
     wants = [want(NODE, IDENTITY, 1), want(POD, BVT, 2), want(POD, SHARES, 50, "y")]
-    steps = ordered(node.applier.survey(wants, LIVE))
+    steps = order_steps(node.applier.diff(wants, LIVE))
     write = node.kernel.write
 
     def writing(path: str, text: str) -> None:
@@ -345,29 +345,29 @@ def test_a_switch_of_the_node_that_fails_stops_its_plugin(node: Node) -> None:
     assert outcomes[-1].error.startswith(
         "skipped: kernel.sched_group_identity_enabled of the node could not be set to 1"
     )
-    assert node.applier.blocked("x")
-    assert not node.applier.blocked("y")
+    assert node.applier.blocked_reason("x")
+    assert not node.applier.blocked_reason("y")
     assert node.applier.writes[BVT, "skipped"] == 1
     # The switch is held now, and its plugin with it, until it is as wanted.
     assert [one.error[:8] for one in node.apply(*wants)] == ["skipped:"]
     node.kernel.write = write  # type: ignore[method-assign]
     node.time += 1
     assert [one.ok for one in node.apply(*wants)] == [True, True]
-    assert not node.applier.blocked("x")
+    assert not node.applier.blocked_reason("x")
 
 
 def test_a_part_does_not_lift_the_block_of_a_plugin(node: Node) -> None:
     """Only who looks at the node's switches can."""
     node.kernel.fail(f"{node.kernel.proc}/sys/kernel/sched_group_identity_enabled", errno.EIO)
-    node.applier.survey([want(NODE, IDENTITY, 1)], LIVE)
-    node.applier.survey([want(POD, BVT, 2)], [POD], whole=False)
-    assert node.applier.blocked("x")
+    node.applier.diff([want(NODE, IDENTITY, 1)], LIVE)
+    node.applier.diff([want(POD, BVT, 2)], [POD], whole=False)
+    assert node.applier.blocked_reason("x")
 
 
 def test_a_dry_run_changes_nothing() -> None:
     """Neither files nor journal."""
     node = Node(dry_run=True)
-    steps = ordered(node.applier.survey([want(POD, SHARES, 50)], LIVE))
+    steps = order_steps(node.applier.diff([want(POD, SHARES, 50)], LIVE))
     assert len(steps) == 1
     assert node.applier.carry_out(steps) == []
     assert node.kernel.writes == []
@@ -379,11 +379,11 @@ def test_what_others_carried_out_is_reported(node: Node, caplog: pytest.LogCaptu
     """Updates of containers are held and counted like files; their journal is not ours."""
     container = ActuatorTarget(level=Level.CONTAINER, key="c", name="ns/p/main", running=False)
     wanted, known = want(container, SHARES, 50), {("c", SHARES): 2}
-    steps = ordered(node.applier.survey([wanted], [*LIVE, container], known=known))
-    assert node.applier.report(steps[0], "UNAVAILABLE: no runtime").error == "UNAVAILABLE: no runtime"
-    (item,) = node.applier.survey([wanted], [*LIVE, container], known=known)
+    steps = order_steps(node.applier.diff([wanted], [*LIVE, container], known=known))
+    assert node.applier.record_step(steps[0], "UNAVAILABLE: no runtime").error == "UNAVAILABLE: no runtime"
+    (item,) = node.applier.diff([wanted], [*LIVE, container], known=known)
     assert item.action is PlanAction.HELD
-    assert node.applier.report(steps[0]).ok
+    assert node.applier.record_step(steps[0]).ok
     assert node.applier.held == 0
     assert node.applier.writes == {(SHARES, "failed"): 1, (SHARES, "ok"): 1}
     assert len(node.journal) == 0
@@ -418,7 +418,7 @@ def test_idling_without_shares_is_only_a_switch() -> None:
     journal = Journal(None, "boot")
     actuator = CgroupActuator(CgroupTree(kernel, kernel.root, version=1, page=4096))
     applier = Applier({IDLE: actuator}, journal, now=lambda: 0.0)
-    applier.carry_out(ordered(applier.survey([want(POD, IDLE, 1)], LIVE)))
+    applier.carry_out(order_steps(applier.diff([want(POD, IDLE, 1)], LIVE)))
     assert list(journal.entries_of(Level.POD, "q/p")) == [IDLE]
 
 
@@ -440,16 +440,16 @@ def test_clearing_is_what_restores_nothing() -> None:
     group, journal = Group(), Journal(None, "boot")
     applier = Applier({Parameter.RESCTRL: group}, journal, now=lambda: 0.0)
     for wants in ([want(POD, Parameter.RESCTRL, "L3:0=f")], []):
-        assert [one.ok for one in applier.carry_out(ordered(applier.survey(wants, LIVE)))] == [True]
+        assert [one.ok for one in applier.carry_out(order_steps(applier.diff(wants, LIVE)))] == [True]
     assert group.value is None
     assert len(journal) == 0
 
 
 def test_what_somebody_else_put_in_place_is_looked_at(node: Node) -> None:
     """Another value than was sent is told; one that is as it should be, or that nobody can look at, is not."""
-    (step,) = ordered(node.applier.survey([want(SANDBOX, SHARES, 50)], LIVE))
-    assert node.applier.displaced(step) == f"sent 50, found {node.value(SANDBOX, SHARES)}: another process sets it"
+    (step,) = order_steps(node.applier.diff([want(SANDBOX, SHARES, 50)], LIVE))
+    assert node.applier.find_displaced(step) == f"sent 50, found {node.value(SANDBOX, SHARES)}: another process sets it"
     node.kernel.write(node.kernel.path(SANDBOX.directory, "cpu.shares"), "50")
-    assert node.applier.displaced(step) == ""
+    assert node.applier.find_displaced(step) == ""
     node.kernel.remove(SANDBOX.directory)
-    assert node.applier.displaced(step) == ""
+    assert node.applier.find_displaced(step) == ""

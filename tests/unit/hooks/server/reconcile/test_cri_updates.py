@@ -86,7 +86,7 @@ class Relay:
             parts.journal,
             allowed=parts.allowed,
             refresh=self.refresh,
-            asked=lambda one: self.asked[one],
+            update_count=lambda one: self.asked[one],
         )
 
 
@@ -320,7 +320,7 @@ async def test_the_record_is_looked_at_again_after_an_update_through_a_relay(par
     refused = await relay.updates().send([update])
     assert list(refused) == [update.target.key]
     assert "cpu.shares is 9 after an update to 7" in refused[update.target.key].text
-    assert refused[update.target.key].later is False  # to be held: whoever is asked after us wants that again
+    assert refused[update.target.key].is_temporary is False  # to be held: whoever is asked after us wants that again
     assert relay.refreshed == [update.target.key]
     assert parts.store.containers[update.target.key].resources.cpu_shares == 9
 
@@ -379,7 +379,7 @@ async def test_a_value_that_cannot_be_noted_is_not_changed(parts: HookParts, mon
 
     monkeypatch.setattr(parts.journal, "supersede", full)
     refused = await parts.updates.send([of(parts, {SHARES: 7})])
-    assert [(one.text, one.later) for one in refused.values()] == [
+    assert [(one.text, one.is_temporary) for one in refused.values()] == [
         ("journal: [Errno 28] No space left on device", True)
     ]
     assert parts.sent() == []

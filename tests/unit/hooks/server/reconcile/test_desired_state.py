@@ -13,8 +13,8 @@ from interpose.hooks.server.reconcile.desired_state import (
     DesiredState,
     GroupTarget,
     PodTarget,
-    of_groups,
-    of_pod,
+    desired_of_groups,
+    desired_of_pod,
 )
 from interpose.hooks.server.targets import ActuatorTarget
 
@@ -70,7 +70,7 @@ def hooks(*plugins: Plugin[int]) -> PluginChain:
 
 def shown(desire: DesiredState) -> list[tuple[str, int | str | object, str, str]]:
     """Wants in short."""
-    return [(one.target.key, one.value, one.plugin, one.why) for one in desire.wants]
+    return [(one.target.key, one.value, one.plugin, one.reason) for one in desire.values]
 
 
 def test_a_pod_its_sandbox_and_its_containers_are_asked_about() -> None:
@@ -81,7 +81,7 @@ def test_a_pod_its_sandbox_and_its_containers_are_asked_about() -> None:
         sandbox=target(Level.SANDBOX, "s"),
         members=(ContainerTarget(container=Container(id="c1", name="app"), target=target(Level.CONTAINER, "c1")),),
     )
-    desire = of_pod(hooks(Toy()), subject)
+    desire = desired_of_pod(hooks(Toy()), subject)
     assert shown(desire) == [
         ("d", 7, "Toy", "web"),
         ("s", 7, "Toy", "sandbox s"),
@@ -92,7 +92,7 @@ def test_a_pod_its_sandbox_and_its_containers_are_asked_about() -> None:
 
 def test_what_has_no_cgroup_is_not_asked_about() -> None:
     """A pod that was not run yet."""
-    assert of_pod(hooks(Toy()), PodTarget(pod=POD)) == DesiredState()
+    assert desired_of_pod(hooks(Toy()), PodTarget(pod=POD)) == DesiredState()
     assert list(PodTarget(pod=POD).targets) == []
 
 
@@ -102,8 +102,8 @@ def test_failures_and_conflicts_name_their_target() -> None:
         ContainerTarget(container=Container(id=name, name=name), target=target(Level.CONTAINER, name))
         for name in ("bad", "ok")
     )
-    desire = of_pod(hooks(Toy(), Rival()), PodTarget(pod=POD, target=target(Level.POD, "d"), members=members))
-    assert [(one.target.key, one.failure.plugin, one.failure.text) for one in desire.troubles] == [
+    desire = desired_of_pod(hooks(Toy(), Rival()), PodTarget(pod=POD, target=target(Level.POD, "d"), members=members))
+    assert [(one.target.key, one.failure.plugin, one.failure.text) for one in desire.problems] == [
         ("bad", "Toy", "bad container")
     ]
     assert [(one.target.key, one.loser, one.winner) for one in desire.conflicts] == [("d", "Toy", "Rival")]
@@ -113,4 +113,4 @@ def test_failures_and_conflicts_name_their_target() -> None:
 def test_groups_above_pods() -> None:
     """The node, QoS directories, host applications."""
     group = GroupTarget(GroupContext(level=Level.QOS, name="BestEffort"), target(Level.QOS, "kubepods/besteffort"))
-    assert shown(of_groups(hooks(Toy()), [group])) == [("kubepods/besteffort", 7, "Toy", "BestEffort")]
+    assert shown(desired_of_groups(hooks(Toy()), [group])) == [("kubepods/besteffort", 7, "Toy", "BestEffort")]

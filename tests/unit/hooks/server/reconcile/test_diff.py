@@ -8,7 +8,7 @@ import pytest
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Value
 from interpose.hooks.server.actuators.api import Actuator
 from interpose.hooks.server.reconcile.apply import Applier
-from interpose.hooks.server.reconcile.diff import action_of, has, same, text_of
+from interpose.hooks.server.reconcile.diff import action_of, error_text, is_in_place, is_same
 from interpose.hooks.server.reconcile.journal import Journal
 from interpose.hooks.server.reconcile.plan import PlanAction, PlanItem
 from interpose.hooks.server.targets import ActuatorTarget, DesiredValue
@@ -60,8 +60,8 @@ def test_conversion_of_a_runtime_counts_for_what_it_writes(
     target: ActuatorTarget, parameter: Parameter, there: bool
 ) -> None:
     """In a container, for what CRI carries; elsewhere we write files ourselves."""
-    assert has(ConvertedTable(), target, parameter, 10, 100, None) is there
-    assert not has(Table(), target, parameter, 10, 100, None)
+    assert is_in_place(ConvertedTable(), target, parameter, 10, 100, None) is there
+    assert not is_in_place(Table(), target, parameter, 10, 100, None)
 
 
 @pytest.fixture
@@ -110,16 +110,16 @@ def test_what_is_as_wanted_is_only_counted(table: Table, applier: Applier) -> No
     """Unless somebody wants to see it."""
     table.values["p", SHARES] = 5
     wants = [want(POD, SHARES, 5)]
-    assert applier.survey(wants, [POD]) == []
-    assert applier.kept == 1
-    (item,) = applier.survey(wants, [POD], detail=True)
-    assert (item.action, item.plugin, item.why) == (PlanAction.KEEP, "x", "because")
+    assert applier.diff(wants, [POD]) == []
+    assert applier.unchanged == 1
+    (item,) = applier.diff(wants, [POD], detail=True)
+    assert (item.action, item.plugin, item.reason) == (PlanAction.KEEP, "x", "because")
 
 
 def test_what_differs_is_to_be_set(table: Table, applier: Applier) -> None:
     """With what is there now."""
     table.values["p", SHARES] = 2
-    assert told(applier.survey([want(POD, SHARES, 5)], [POD])) == [(SHARES, PlanAction.SET, 2, 5)]
+    assert told(applier.diff([want(POD, SHARES, 5)], [POD])) == [(SHARES, PlanAction.SET, 2, 5)]
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ def test_what_cannot_be_read_is_an_item(table: Table, applier: Applier, error: E
     """And the others are looked at all the same, wanted or not."""
     table.values["p", SHARES] = error
     table.values["p", QUOTA] = 1
-    items = applier.survey([want(POD, SHARES, 5), want(POD, QUOTA, 2)], [POD])
+    items = applier.diff([want(POD, SHARES, 5), want(POD, QUOTA, 2)], [POD])
     assert told(items) == [(SHARES, action, None, 5), (QUOTA, PlanAction.SET, 1, 2)]
-    assert items[0].note == text_of(error)
+    assert items[0].note == error_text(error)
 
 
 def test_what_nobody_can_set_is_unsupported(applier: Applier) -> None:
     """Though it is wanted."""
-    items = applier.survey([want(POD, Parameter.RESCTRL, "L3:0=f")], [POD])
+    items = applier.diff([want(POD, Parameter.RESCTRL, "L3:0=f")], [POD])
     assert told(items) == [(Parameter.RESCTRL, PlanAction.UNSUPPORTED, None, "L3:0=f")]
 
 
@@ -152,7 +152,7 @@ def test_the_last_of_two_wants_counts(table: Table, applier: Applier) -> None:
     """Whoever made the list has settled who is last."""
     table.values["p", SHARES] = 2
     wants = [want(POD, SHARES, 5), want(POD, SHARES, 2)]
-    assert applier.survey(wants, [POD]) == []
+    assert applier.diff(wants, [POD]) == []
 
 
 # -- containers
@@ -161,7 +161,7 @@ def test_the_last_of_two_wants_counts(table: Table, applier: Applier) -> None:
 def test_a_running_container_is_looked_at(table: Table, applier: Applier) -> None:
     """What is known of it elsewhere does not count."""
     table.values["c", SHARES] = 2
-    items = applier.survey([want(CONTAINER, SHARES, 5)], [CONTAINER], known={("c", SHARES): 5})
+    items = applier.diff([want(CONTAINER, SHARES, 5)], [CONTAINER], known={("c", SHARES): 5})
     assert told(items) == [(SHARES, PlanAction.SET, 2, 5)]
 
 
@@ -180,14 +180,14 @@ def test_a_container_that_does_not_run_has_what_is_known(
     table: Table, applier: Applier, parameter: Parameter, known: Value | None, wanted: Value, action: PlanAction
 ) -> None:
     """There is no group to look at; nothing set is no limit."""
-    items = applier.survey([want(CREATED, parameter, wanted)], [CREATED], known={("c", parameter): known}, detail=True)
+    items = applier.diff([want(CREATED, parameter, wanted)], [CREATED], known={("c", parameter): known}, detail=True)
     assert told(items) == [(parameter, action, known, wanted)]
     assert table.reads == 0
 
 
 def test_a_container_of_which_nothing_is_known_is_as_good_as_gone(applier: Applier) -> None:
     """It gets its values when it is seen to run."""
-    assert told(applier.survey([want(CREATED, SHARES, 5)], [CREATED])) == [(SHARES, PlanAction.GONE, None, 5)]
+    assert told(applier.diff([want(CREATED, SHARES, 5)], [CREATED])) == [(SHARES, PlanAction.GONE, None, 5)]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_a_containers_set_is_cleared_if_it_is_full(
 
     table.values["c", CPUS] = found
     applier = make(table, journal, allowed=all_of)
-    (item,) = applier.survey([want(CONTAINER, CPUS, CLEAR)], [CONTAINER], detail=True)
+    (item,) = applier.diff([want(CONTAINER, CPUS, CLEAR)], [CONTAINER], detail=True)
     assert item.action is action
     assert set(asked) <= {(CPUS, "q/p")}
 
@@ -221,7 +221,7 @@ def test_a_full_set_elsewhere_is_not_cleared(table: Table, journal: Journal) -> 
     table.values["p", CPUS] = table.values["c", CPUS] = "0-7"
     applier = make(table, journal, allowed=lambda *_: "0-7")
     wants = [want(POD, CPUS, CLEAR), want(CONTAINER, CPUS, "0-3")]
-    assert [item.action for item in applier.survey(wants, [POD, CONTAINER])] == [PlanAction.SET, PlanAction.SET]
+    assert [item.action for item in applier.diff(wants, [POD, CONTAINER])] == [PlanAction.SET, PlanAction.SET]
 
 
 # -- what nobody wants any more
@@ -231,7 +231,7 @@ def test_what_nobody_wants_any_more_is_restored(table: Table, journal: Journal, 
     """To what was found; with the plugin that had wanted it."""
     table.values["p", SHARES] = 5
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
-    (item,) = applier.survey([], [POD])
+    (item,) = applier.diff([], [POD])
     assert (item.action, item.now, item.wanted, item.plugin) == (PlanAction.RESTORE, 5, 2, "y")
 
 
@@ -239,16 +239,16 @@ def test_a_value_before_the_last_is_ours_too(table: Table, journal: Journal, app
     """The process before was killed between noting the next value and writing it."""
     table.values["p", SHARES] = 4
     journal.note(POD, SHARES, found=2, written=5, plugin="y", before=4)
-    assert told(applier.survey([], [POD])) == [(SHARES, PlanAction.RESTORE, 4, 2)]
+    assert told(applier.diff([], [POD])) == [(SHARES, PlanAction.RESTORE, 4, 2)]
 
 
 def test_what_is_as_it_was_is_forgotten(table: Table, journal: Journal, applier: Applier) -> None:
     """There is nothing to be done."""
     table.values["p", SHARES] = 2
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
-    assert applier.survey([], [POD]) == []
+    assert applier.diff([], [POD]) == []
     assert len(journal) == 0
-    assert applier.kept == 1
+    assert applier.unchanged == 1
 
 
 def test_what_somebody_else_has_set_is_left_to_him(
@@ -258,7 +258,7 @@ def test_what_somebody_else_has_set_is_left_to_him(
     caplog.set_level("INFO")
     table.values["p", SHARES] = 77
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
-    assert told(applier.survey([], [POD], detail=True)) == [(SHARES, PlanAction.KEEP, 77, 2)]
+    assert told(applier.diff([], [POD], detail=True)) == [(SHARES, PlanAction.KEEP, 77, 2)]
     assert len(journal) == 0
     assert [record.getMessage() for record in caplog.records] == ["Value changed by another process, not restored"]
 
@@ -267,7 +267,7 @@ def test_newcomers_are_no_somebody_else(table: Table, journal: Journal, applier:
     """Processes that were born without the value do not make it another's."""
     table.values["c", OOM] = None
     journal.note(CONTAINER, OOM, found=0, written=900, plugin="y")
-    assert told(applier.survey([], [CONTAINER])) == [(OOM, PlanAction.RESTORE, None, 0)]
+    assert told(applier.diff([], [CONTAINER])) == [(OOM, PlanAction.RESTORE, None, 0)]
 
 
 def test_what_cannot_be_undone_is_an_item(table: Table, journal: Journal, applier: Applier) -> None:
@@ -275,7 +275,7 @@ def test_what_cannot_be_undone_is_an_item(table: Table, journal: Journal, applie
     table.values["p", SHARES] = PermissionError(errno.EACCES, "Permission denied")
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
     journal.note(POD, Parameter.RESCTRL, found=None, written="L3:0=f", plugin="y")
-    items = applier.survey([], [POD])
+    items = applier.diff([], [POD])
     assert [item.action for item in items] == [PlanAction.HELD, PlanAction.UNSUPPORTED]
     assert len(journal) == 2
 
@@ -286,9 +286,9 @@ def test_entries_of_targets_that_are_gone_are_ended(table: Table, journal: Journ
     table.values["c", SHARES] = FileNotFoundError(errno.ENOENT, "No such file")
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
     journal.note(CONTAINER, SHARES, found=2, written=5, plugin="y")
-    assert applier.survey([], [], whole=False) == []
+    assert applier.diff([], [], whole=False) == []
     assert len(journal) == 2
-    assert applier.survey([], []) == []
+    assert applier.diff([], []) == []
     assert len(journal) == 0
 
 
@@ -300,7 +300,7 @@ def test_entries_of_a_pod_that_is_about_to_run_stay(
     table.values["p", SHARES] = found
     journal.note(POD, Parameter.RESCTRL, found=None, written="L3:0=f", plugin="y")
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
-    assert applier.survey([], []) == []
+    assert applier.diff([], []) == []
     assert len(journal) == 2
 
 
@@ -310,9 +310,9 @@ def test_what_a_plugin_wrote_stays_while_nobody_knows_what_it_wants(
     """A plugin that failed has not changed its mind."""
     table.values["p", SHARES] = 5
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
-    assert applier.survey([], [POD], unsure={(Level.POD, "p", "y")}) == []
+    assert applier.diff([], [POD], unsure={(Level.POD, "p", "y")}) == []
     others = {(Level.POD, "p", "z"), (Level.POD, "q", "y")}
-    assert len(applier.survey([], [POD], unsure=others)) == 1
+    assert len(applier.diff([], [POD], unsure=others)) == 1
 
 
 def test_a_dry_run_forgets_nothing(table: Table, journal: Journal) -> None:
@@ -320,7 +320,7 @@ def test_a_dry_run_forgets_nothing(table: Table, journal: Journal) -> None:
     table.values["p", SHARES] = 2
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
     journal.note(CONTAINER, SHARES, found=2, written=5, plugin="y")
-    assert make(table, journal, dry_run=True).survey([], [POD]) == []
+    assert make(table, journal, dry_run=True).diff([], [POD]) == []
     assert len(journal) == 2
 
 
@@ -330,7 +330,7 @@ def test_a_dry_run_forgets_nothing(table: Table, journal: Journal) -> None:
 def test_shares_are_held_while_a_pod_stays_idle(table: Table, applier: Applier) -> None:
     """The kernel would refuse them, and that is no error."""
     table.values |= {("p", SHARES): 3, ("p", IDLE): 1}
-    items = applier.survey([want(POD, SHARES, 5), want(POD, IDLE, 1)], [POD])
+    items = applier.diff([want(POD, SHARES, 5), want(POD, IDLE, 1)], [POD])
     assert told(items) == [(SHARES, PlanAction.HELD, 3, 5)]
     assert items[0].note == "the kernel does not take it while cpu.idle is on"
 
@@ -339,14 +339,14 @@ def test_shares_are_held_while_a_pod_stays_idle(table: Table, applier: Applier) 
 def test_shares_are_set_when_a_pod_stops_being_idle(table: Table, applier: Applier, wanted: int) -> None:
     """Also if they look right: an idle group shows the kernel's own, and another when it is none any more."""
     table.values |= {("p", SHARES): 3, ("p", IDLE): 1}
-    items = applier.survey([want(POD, SHARES, wanted), want(POD, IDLE, 0)], [POD], detail=True)
+    items = applier.diff([want(POD, SHARES, wanted), want(POD, IDLE, 0)], [POD], detail=True)
     assert {(item.parameter, item.action) for item in items} == {(SHARES, PlanAction.SET), (IDLE, PlanAction.SET)}
 
 
 def test_shares_of_a_pod_that_is_not_idle_are_set(table: Table, applier: Applier) -> None:
     """Even if nobody can say whether it is."""
     table.values |= {("p", SHARES): 3, ("p", IDLE): OSError(errno.ENOTSUP, "no cpu.idle here")}
-    assert told(applier.survey([want(POD, SHARES, 5)], [POD])) == [(SHARES, PlanAction.SET, 3, 5)]
+    assert told(applier.diff([want(POD, SHARES, 5)], [POD])) == [(SHARES, PlanAction.SET, 3, 5)]
 
 
 @pytest.mark.parametrize("detail", [False, True])
@@ -357,11 +357,11 @@ def test_shares_that_idling_replaced_wait_for_its_end(
     table.values |= {("p", SHARES): 3, ("p", IDLE): 1}
     journal.note(POD, SHARES, found=2, written=CLEAR, plugin="y")
     journal.note(POD, IDLE, found=0, written=1, plugin="y")
-    items = applier.survey([want(POD, IDLE, 1)], [POD], detail=detail)
+    items = applier.diff([want(POD, IDLE, 1)], [POD], detail=detail)
     assert all(item.action is PlanAction.KEEP for item in items)
     assert len(items) == (2 if detail else 0)
-    assert applier.kept == 2
-    assert told(applier.survey([], [POD])) == [(SHARES, PlanAction.RESTORE, 3, 2), (IDLE, PlanAction.RESTORE, 1, 0)]
+    assert applier.unchanged == 2
+    assert told(applier.diff([], [POD])) == [(SHARES, PlanAction.RESTORE, 3, 2), (IDLE, PlanAction.RESTORE, 1, 0)]
     assert len(journal) == 2
 
 
@@ -371,7 +371,7 @@ def test_shares_that_idling_replaced_are_restored_after_a_kill(
     """The process before ended idling, and was killed before it could restore the shares."""
     table.values |= {("p", SHARES): 1024, ("p", IDLE): 0}
     journal.note(POD, SHARES, found=2, written=CLEAR, plugin="y")
-    assert told(applier.survey([], [POD])) == [(SHARES, PlanAction.RESTORE, 1024, 2)]
+    assert told(applier.diff([], [POD])) == [(SHARES, PlanAction.RESTORE, 1024, 2)]
 
 
 def test_shares_of_a_pod_that_somebody_else_made_idle_are_not_ours(
@@ -380,7 +380,7 @@ def test_shares_of_a_pod_that_somebody_else_made_idle_are_not_ours(
     """What we wrote is gone, and what was found would not be taken."""
     table.values |= {("p", SHARES): 3, ("p", IDLE): 1}
     journal.note(POD, SHARES, found=2, written=5, plugin="y")
-    assert applier.survey([], [POD]) == []
+    assert applier.diff([], [POD]) == []
     assert len(journal) == 0
 
 
@@ -388,7 +388,7 @@ def test_without_idling_there_are_no_switches(table: Table, journal: Journal) ->
     """Shares are shares."""
     table.values["p", SHARES] = 3
     applier = Applier({SHARES: table}, journal, now=lambda: 0.0)
-    assert told(applier.survey([want(POD, SHARES, 5)], [POD])) == [(SHARES, PlanAction.SET, 3, 5)]
+    assert told(applier.diff([want(POD, SHARES, 5)], [POD])) == [(SHARES, PlanAction.SET, 3, 5)]
 
 
 @pytest.mark.parametrize("detail", [False, True])
@@ -410,18 +410,18 @@ def test_copies_of_a_parents_set_follow_it(journal: Journal, detail: bool) -> No
         want(other, CPUS, CLEAR),
         want(group, CPUS, "0-1"),
     ]
-    items = applier.survey(wants, [group, POD, CONTAINER, other], detail=detail)
+    items = applier.diff(wants, [group, POD, CONTAINER, other], detail=detail)
     changes = {item.target.key: item.now for item in items if item.action is PlanAction.SET}
     assert changes == {"q": "0-3", "p": "0-3", "c": "0-3"}
-    assert applier.kept == 1
+    assert applier.unchanged == 1
     assert len(items) == (4 if detail else 3)
 
 
 def test_errors_in_words() -> None:
     """With the name that can be searched for."""
-    assert text_of(OSError(errno.EINVAL, "Invalid argument", "/x")) == "Invalid argument (EINVAL)"
-    assert text_of(OSError("odd")) == "OSError: odd"
-    assert text_of(OSError(12345, "odd")) == "odd (12345)"
+    assert error_text(OSError(errno.EINVAL, "Invalid argument", "/x")) == "Invalid argument (EINVAL)"
+    assert error_text(OSError("odd")) == "OSError: odd"
+    assert error_text(OSError(12345, "odd")) == "odd (12345)"
     assert action_of(OSError("odd")) is PlanAction.HELD
 
 
@@ -440,4 +440,4 @@ def test_errors_in_words() -> None:
 )
 def test_same(table: Table, parameter: Parameter, found: Value | None, wanted: Value | None, expected: bool) -> None:
     """Nothing is what clearing leads to, and no limit is none."""
-    assert same(table, parameter, found, wanted) is expected
+    assert is_same(table, parameter, found, wanted) is expected

@@ -50,7 +50,7 @@ def actions(
     applier = Applier(MappingProxyType({parameter: Now(now)}), journal, now=lambda: 0.0)
     wants = [] if wanted is None else [DesiredValue(CONTAINER, parameter, wanted, "x", "because")]
     told = {(CONTAINER.key, parameter): remembered} if known else {}
-    return [item.action for item in applier.survey(wants, [CONTAINER], known=told)]
+    return [item.action for item in applier.diff(wants, [CONTAINER], known=told)]
 
 
 def test_a_value_that_the_runtime_has_taken_back_is_set_again() -> None:

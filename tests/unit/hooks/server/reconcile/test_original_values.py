@@ -11,11 +11,11 @@ from interpose.core.model.resources import LinuxResources
 from interpose.hooks.server.reconcile.journal_format import JournalEntry
 from interpose.hooks.server.reconcile.original_values import (
     ValueRecord,
-    as_asked,
-    given_by,
-    in_force,
     note_of,
     read_note,
+    record_in_force,
+    record_of_entry,
+    with_requested,
 )
 
 ASKED = LinuxResources(cpu_shares=2, cpu_quota=100_000, cpuset_cpus="0-3", oom_score_adj=1000)
@@ -83,8 +83,8 @@ def test_a_damaged_note_is_as_good_as_none(text: str) -> None:
         (ValueRecord(1, 5000), {"cpu_quota": 6000}, "no"),
         (ValueRecord(1, 5000, before=6000), {"cpu_quota": 6000}, 1),
         (ValueRecord(1, 5000, before=6000), {"cpu_quota": 7000}, "no"),
-        (ValueRecord(1, 5000, before=6000, asked_before=2, moved=True), {"cpu_quota": 6000}, 2),
-        (ValueRecord(1, 5000, before=6000, asked_before=2, moved=True), {"cpu_quota": 5000}, 1),
+        (ValueRecord(1, 5000, before=6000, requested_before=2, moved=True), {"cpu_quota": 6000}, 2),
+        (ValueRecord(1, 5000, before=6000, requested_before=2, moved=True), {"cpu_quota": 5000}, 1),
         (ValueRecord(1, UNLIMITED), {"cpu_quota": -1}, 1),
         (ValueRecord(1, CLEAR), {}, 1),
         (ValueRecord(1, CLEAR), {"cpu_quota": 1}, "no"),
@@ -94,8 +94,8 @@ def test_a_note_counts_while_the_container_has_what_it_was_given(
     pair: ValueRecord, resources: dict[str, Any], asked: object
 ) -> None:
     """Or what it was given before, if the last time may not have come to be: with what was asked for then."""
-    found = in_force(container(**resources), Parameter.CPU_QUOTA, pair)
-    assert ("no" if found is None else found.asked) == asked
+    found = record_in_force(container(**resources), Parameter.CPU_QUOTA, pair)
+    assert ("no" if found is None else found.requested) == asked
 
 
 @pytest.mark.parametrize(
@@ -111,14 +111,14 @@ def test_a_note_counts_while_the_container_has_what_it_was_given(
 )
 def test_a_set_that_was_cleared_is_there_in_full(cpus: str, whole: str, counts: bool) -> None:
     """CRI cannot clear one."""
-    found = in_force(container(cpuset_cpus=cpus), Parameter.CPUSET_CPUS, ValueRecord("1", CLEAR), whole)
+    found = record_in_force(container(cpuset_cpus=cpus), Parameter.CPUSET_CPUS, ValueRecord("1", CLEAR), whole)
     assert (found is not None) is counts
 
 
 def test_an_entry_of_the_journal_is_such_a_pair() -> None:
     """With everything it knows."""
     entry = JournalEntry(found=1, written=2, plugin="p", before=3, moved=True, found_before=4)
-    assert given_by(entry) == ValueRecord(1, 2, 3, "p", 4, True)
+    assert record_of_entry(entry) == ValueRecord(1, 2, 3, "p", 4, True)
 
 
 def test_a_note_may_leave_out_by_whom() -> None:
@@ -130,13 +130,13 @@ def test_a_container_as_it_was_asked_for() -> None:
     """What nobody noted is as it is."""
     found = container(cpu_quota=5000, cpuset_cpus="1", cpu_shares=9)
     notes = {Parameter.CPU_QUOTA: ValueRecord(UNLIMITED, 5000), Parameter.CPUSET_CPUS: ValueRecord(None, "1")}
-    asked = as_asked(found, notes).requested
+    asked = with_requested(found, notes).requested
     assert (asked.cpu_quota, asked.cpuset_cpus, asked.cpu_shares) == (-1, "", 9)
-    assert as_asked(found, {}) is found
+    assert with_requested(found, {}) is found
 
 
 def test_a_number_that_was_not_asked_for_is_zero_again() -> None:
     """As CRI says it."""
     found = container(memory_limit_in_bytes=4096)
-    asked = as_asked(found, {Parameter.MEMORY_LIMIT: ValueRecord(None, 4096)}).requested
+    asked = with_requested(found, {Parameter.MEMORY_LIMIT: ValueRecord(None, 4096)}).requested
     assert asked.memory_limit_in_bytes == 0

@@ -13,9 +13,9 @@ from interpose.hooks.server.reconcile.plan import (
     PlanItem,
     StepPhase,
     WriteRoute,
-    by_container,
     direction,
-    ordered,
+    make_batches,
+    order_steps,
     route_of,
 )
 from interpose.hooks.server.targets import ActuatorTarget
@@ -41,17 +41,17 @@ def item(
 ) -> PlanItem:
     """A value that shall change."""
     target = ActuatorTarget(level=level, key=key, directory=directory or key)
-    return PlanItem(target=target, parameter=parameter, now=now, wanted=wanted, plugin="p", why="", action=action)
+    return PlanItem(target=target, parameter=parameter, now=now, wanted=wanted, plugin="p", reason="", action=action)
 
 
 def told(items: list[PlanItem]) -> list[tuple[str, str, Value, StepPhase]]:
     """Steps, as short as a test can read them."""
-    return [(s.item.target.key, str(s.item.parameter), s.value, s.phase) for s in ordered(items)]
+    return [(s.item.target.key, str(s.item.parameter), s.value, s.phase) for s in order_steps(items)]
 
 
 def keys(items: list[PlanItem]) -> list[str]:
     """Targets in the order of their steps."""
-    return [step.item.target.key for step in ordered(items)]
+    return [step.item.target.key for step in order_steps(items)]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_switches_of_the_node_come_first_and_off_before_on() -> None:
 def test_shares_are_written_before_a_pod_becomes_idle() -> None:
     """Afterwards the kernel refuses them."""
     items = [item(Level.POD, "p", IDLE, 0, 1), item(Level.POD, "p", SHARES, 2, 100)]
-    assert [step.item.parameter for step in ordered(items)] == [SHARES, IDLE]
+    assert [step.item.parameter for step in order_steps(items)] == [SHARES, IDLE]
 
 
 def test_shares_are_written_after_a_pod_stops_being_idle() -> None:
@@ -221,19 +221,19 @@ def test_shares_are_written_after_a_pod_stops_being_idle() -> None:
         item(Level.POD, "r", SHARES, 3, 100),
         item(Level.POD, "r", BVT, 3, 2),
     ]
-    parameters = [(step.item.target.key, step.item.parameter) for step in ordered(items)]
+    parameters = [(step.item.target.key, step.item.parameter) for step in order_steps(items)]
     assert parameters == [("p", IDLE), ("p", SHARES), ("r", SHARES), ("r", BVT)]
 
 
 @pytest.mark.parametrize("action", [PlanAction.KEEP, PlanAction.GONE, PlanAction.UNSUPPORTED, PlanAction.HELD])
 def test_only_what_is_set_or_restored_becomes_a_step(action: PlanAction) -> None:
     """Everything else is for people to look at."""
-    assert ordered([item(Level.POD, "p", SHARES, 1, 2, action=action)]) == ()
+    assert order_steps([item(Level.POD, "p", SHARES, 1, 2, action=action)]) == ()
 
 
 def test_restoring_to_nothing_is_clearing() -> None:
     """There is no value to write."""
-    (step,) = ordered([item(Level.POD, "p", Parameter.RESCTRL, "L3:0=f", None, action=PlanAction.RESTORE)])
+    (step,) = order_steps([item(Level.POD, "p", Parameter.RESCTRL, "L3:0=f", None, action=PlanAction.RESTORE)])
     assert step.value is CLEAR
 
 
@@ -245,11 +245,11 @@ def test_the_order_of_items_does_not_matter() -> None:
         for name in ("a", "b")
         for parameter, now, wanted in ((QUOTA, 1, 2), (MEMORY, 2, 1), (CPUS, "0-1", "1-2"), (SHARES, 2, 3))
     ]
-    expected = ordered(items)
+    expected = order_steps(items)
     for seed in range(5):
         shuffled = list(items)
         random.Random(seed).shuffle(shuffled)
-        assert ordered(shuffled) == expected
+        assert order_steps(shuffled) == expected
 
 
 def test_containers_get_one_update_between_the_files() -> None:
@@ -263,7 +263,7 @@ def test_containers_get_one_update_between_the_files() -> None:
         item(Level.CONTAINER, "a", QUOTA, 5, 1, directory="p/a"),
         item(Level.CONTAINER, "a", Parameter.CPU_BURST, 5, 1, directory="p/a"),
     ]
-    first, middle, last = by_container(ordered(items))
+    first, middle, last = make_batches(order_steps(items))
     assert isinstance(first, FileBatch)
     assert isinstance(middle, CriBatch)
     assert isinstance(last, FileBatch)
@@ -281,4 +281,4 @@ def test_containers_get_one_update_between_the_files() -> None:
 
 def test_no_steps_make_no_batches() -> None:
     """Nothing to do is nothing."""
-    assert by_container(()) == []
+    assert make_batches(()) == []

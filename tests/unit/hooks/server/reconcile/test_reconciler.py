@@ -14,7 +14,7 @@ from interpose.core.model.cgroup import CLEAR, UNLIMITED, Level, Parameter, Valu
 from interpose.core.model.pod import Pod
 from interpose.core.model.qos import QosClass
 from interpose.hooks.server.entry_points import UnusablePlugin
-from interpose.hooks.server.node.node_inputs import NodeInputSource
+from interpose.hooks.server.node.node_inputs import NodeSnapshot
 from interpose.hooks.server.node.nodeslo import HostApplication, NodeSLO
 from interpose.hooks.server.node.relay_policy import Ownership
 from interpose.hooks.server.plugin import AnyPlugin, NodeInputs
@@ -57,9 +57,9 @@ class Rig:
             applier=self.parts.applier,
             updates=self.parts.updates,
             runner=self.parts.runner,
-            gather=self._gather,
-            facts=self._facts,
-            managed=lambda pod: pod.name not in self.unmanaged,
+            collect_inputs=self._gather,
+            overlay=self._facts,
+            is_managed=lambda pod: pod.name not in self.unmanaged,
             policy=self._policy,
         )
 
@@ -73,7 +73,7 @@ class Rig:
 
     async def round(self, *, detail: bool = False, act: bool = True) -> ReconcilePass:
         """One of them."""
-        return await self.reconciler.round("test", detail=detail, act=act)
+        return await self.reconciler.reconcile("test", detail=detail, apply=act)
 
     def of_pod(self, sandbox: FakeSandbox, parameter: Parameter) -> Value:
         """What a pod's cgroup has."""
@@ -98,10 +98,10 @@ class Rig:
                 )
         return fresh
 
-    def _gather(self, pods: Sequence[Pod], complete: bool) -> NodeInputSource:
+    def _gather(self, pods: Sequence[Pod], complete: bool) -> NodeSnapshot:
         self.complete = complete
         self.gathered.append([pod.name for pod in pods])
-        return NodeInputSource(self.inputs, self.parts.node.layout)
+        return NodeSnapshot(self.inputs, self.parts.node.layout)
 
     async def _facts(self) -> MetadataOverlay:
         return MetadataOverlay(self.facts, known=self.facts_known)
@@ -143,7 +143,7 @@ async def test_a_second_round_has_nothing_to_do(rig: Rig) -> None:
     rig.want(Level.CONTAINER, cpu_shares=33)
     await rig.round()
     done = await rig.round()
-    assert (done.written, done.kept, done.items) == (0, 2, [])
+    assert (done.written, done.unchanged, done.items) == (0, 2, [])
     assert len(rig.parts.sent()) == 1
 
 
@@ -413,7 +413,7 @@ async def test_a_plugin_that_fails_leaves_what_it_gave(rig: Rig) -> None:
     done = await rig.round()
     assert (rig.of_pod(first, SHARES), rig.of_pod(second, SHARES)) == (99, 98)
     assert (rig.of_pod(first, BURST), rig.of_pod(second, BURST)) == (5000, 5000)
-    assert [(one.target.name, one.failure.plugin) for one in done.desire.troubles] == [("default/a", "toy")]
+    assert [(one.target.name, one.failure.plugin) for one in done.desired_state.problems] == [("default/a", "toy")]
 
 
 async def test_a_plugin_that_fails_is_asked_again_each_time(rig: Rig) -> None:
@@ -435,7 +435,7 @@ async def test_where_two_want_the_same_the_later_one_has_it(rig: Rig) -> None:
     rig.other.wanted = {Level.POD: {SHARES: 98}}
     done = await rig.round()
     assert rig.of_pod(sandbox, SHARES) == 98
-    assert [(one.loser, one.winner) for one in done.desire.conflicts] == [("toy", "other")]
+    assert [(one.loser, one.winner) for one in done.desired_state.conflicts] == [("toy", "other")]
 
 
 async def test_a_pod_that_shall_be_left_alone_gets_its_values_back(rig: Rig) -> None:
@@ -527,8 +527,8 @@ async def test_two_rounds_do_not_overlap(rig: Rig) -> None:
 async def test_rounds_are_counted_by_reason_and_the_last_is_kept(rig: Rig) -> None:
     """For metrics and views."""
     for reason in ("tick", "cgroups", "tick"):
-        done = await rig.reconciler.round(reason)
-    assert rig.reconciler.rounds == {"tick": 2, "cgroups": 1}
+        done = await rig.reconciler.reconcile(reason)
+    assert rig.reconciler.passes == {"tick": 2, "cgroups": 1}
     assert rig.reconciler.last is done
     assert done.reason == "tick"
     assert done.seconds > 0
@@ -666,7 +666,7 @@ async def test_what_the_policy_of_a_relay_owns_is_left_alone(rig: Rig, caplog: p
     for _ in range(3):
         done = await rig.round(detail=True)
     assert (rig.of(sandbox, CPUS, 1), rig.of(sandbox, SHARES, 1), rig.of_pod(sandbox, SHARES)) == ("0-1", 33, 99)
-    assert rig.parts.applier.left == {("toy", CPUS): 2}
+    assert rig.parts.applier.left_to_policy == {("toy", CPUS): 2}
     notes = {one.note for one in done.items if one.action is PlanAction.LEFT}
     assert notes == {"policy static of the relay decides about it"}
     told = [one.kv for one in caplog.records if "left to the policy" in one.message]  # type: ignore[attr-defined]
@@ -674,11 +674,11 @@ async def test_what_the_policy_of_a_relay_owns_is_left_alone(rig: Rig, caplog: p
     rig.want_nothing()
     await rig.round()
     assert (rig.of(sandbox, CPUS, 1), rig.of(sandbox, SHARES, 1)) == ("0-1", 1024)
-    assert rig.parts.applier.left == {("toy", CPUS): 1}
+    assert rig.parts.applier.left_to_policy == {("toy", CPUS): 1}
     rig.owned = Ownership()
     await rig.round()
     assert rig.of(sandbox, CPUS, 1) == "0-7"
-    assert rig.parts.applier.left == {}
+    assert rig.parts.applier.left_to_policy == {}
 
 
 # -- starts
@@ -786,9 +786,9 @@ async def test_a_rule_that_hangs_holds_up_nobody(rig: Rig) -> None:
         applier=rig.parts.applier,
         updates=rig.parts.updates,
         runner=runner,
-        gather=lambda _pods, _complete: NodeInputSource(NodeInputs(), rig.parts.node.layout),
-        facts=rig._facts,
-        managed=lambda _pod: True,
+        collect_inputs=lambda _pods, _complete: NodeSnapshot(NodeInputs(), rig.parts.node.layout),
+        overlay=rig._facts,
+        is_managed=lambda _pod: True,
         policy=rig._policy,
     )
     try:

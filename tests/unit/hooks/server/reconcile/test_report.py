@@ -52,7 +52,7 @@ def item(
         wanted=wanted,
         action=action,
         plugin=more.get("plugin", "GroupIdentity"),
-        why=more.get("why", "class BE"),
+        reason=more.get("why", "class BE"),
         note=more.get("note", ""),
     )
 
@@ -152,7 +152,7 @@ def test_failures_and_problems_come_after_the_values() -> None:
     """And are counted."""
     text = render(
         (),
-        kept=7,
+        unchanged=7,
         failures=[ReportedProblem("BatchResource", "batch/x", "annotation a: 'y' is not a quantity")],
         problems={"GroupIdentity": "lsClass: 7 is not -1 to 2"},
     )

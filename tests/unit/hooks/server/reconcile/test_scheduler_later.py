@@ -17,7 +17,7 @@ async def test_later_leads_to_a_round() -> None:
 
     rounds = ReconcileLoop(work, _LONG)
     rounds.start()
-    rounds.later("again", 0.05)
+    rounds.trigger_later("again", 0.05)
     await eventually(lambda: reasons == ["start", "again"], "both rounds")
     await rounds.close()
 
@@ -31,8 +31,8 @@ async def test_the_last_word_counts() -> None:
 
     rounds = ReconcileLoop(work, _LONG)
     rounds.start()
-    rounds.later("never", _LONG)
-    rounds.later("now", 0.0)
+    rounds.trigger_later("never", _LONG)
+    rounds.trigger_later("now", 0.0)
     await eventually(lambda: "now" in ", ".join(reasons), "the round")
     await rounds.close()
     assert "never" not in ", ".join(reasons)
@@ -42,7 +42,7 @@ async def test_nothing_is_due_after_the_end() -> None:
     """The timer goes with the rounds."""
     rounds = ReconcileLoop(lambda _reason: asyncio.sleep(0), _LONG)
     rounds.start()
-    rounds.later("again", 0.0)
+    rounds.trigger_later("again", 0.0)
     await rounds.close()
     before = asyncio.all_tasks()
     await asyncio.sleep(0)

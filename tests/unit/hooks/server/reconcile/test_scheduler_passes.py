@@ -73,7 +73,7 @@ async def test_it_begins_with_a_round(work: Work, rounds: ReconcileLoop) -> None
 async def test_reasons_that_come_together_share_a_round(work: Work, rounds: ReconcileLoop) -> None:
     """In their order, each named once."""
     for reason in ("cgroups", "NodeSLO", "cgroups"):
-        rounds.soon(reason)
+        rounds.trigger(reason)
     rounds.start()
     await work.happened(1)
     assert work.reasons == ["cgroups, NodeSLO, start"]
@@ -85,7 +85,7 @@ async def test_a_reason_during_a_round_means_one_more(work: Work, rounds: Reconc
     rounds.start()
     await eventually(lambda: work.at_once, "the first round to begin")
     for reason in ("cgroups", "NodeSLO", "cgroups"):
-        rounds.soon(reason)
+        rounds.trigger(reason)
     work.free.set()
     await work.happened(2)
     assert work.reasons == ["start", "cgroups, NodeSLO"]
@@ -109,7 +109,7 @@ async def test_a_round_that_failed_is_not_the_last(
     with caplog.at_level(logging.ERROR, "interpose.hooks.server.reconcile.scheduler"):
         rounds.start()
         await eventually(lambda: rounds.failed, "the failure to be counted")
-        rounds.soon("cgroups")
+        rounds.trigger("cgroups")
         await work.happened(2)
     assert (work.reasons, work.finished, rounds.failed) == (["start", "start, cgroups"], 1, 1)
     (record,) = caplog.records
@@ -124,7 +124,7 @@ async def test_reasons_during_a_failure_are_not_lost(work: Work, rounds: Reconci
     work.free.clear()
     rounds.start()
     await eventually(lambda: work.at_once, "the first round to begin")
-    rounds.soon("NodeSLO")
+    rounds.trigger("NodeSLO")
     work.free.set()
     await work.happened(2)
     assert work.reasons == ["start", "start, NodeSLO"]
@@ -137,12 +137,12 @@ async def test_closing_cuts_off_a_round(work: Work, rounds: ReconcileLoop) -> No
     await eventually(lambda: work.at_once, "the round to begin")
     await rounds.close()
     assert (work.at_once, work.finished) == (0, 0)
-    rounds.soon("cgroups")
+    rounds.trigger("cgroups")
     assert work.reasons == ["start"]
 
 
 async def test_what_was_never_started_can_be_closed(rounds: ReconcileLoop, work: Work) -> None:
     """A daemon that fails to start closes everything it has."""
-    rounds.soon("cgroups")
+    rounds.trigger("cgroups")
     await rounds.close()
     assert work.reasons == []
