@@ -1,1 +1,1 @@
-"""The hook server: plugins that say what pods and containers shall get, and the two ways in which they get it."""
+"""The hook server: plugins that decide values of pods and containers, and the two modes that apply them."""

@@ -1,7 +1,8 @@
-"""Plugins of installed packages, found by their entry points and imported only when they are wanted.
+"""Plugins of installed packages, found by their entry points and imported only when they are enabled.
 
 A plugin that cannot be loaded is replaced by one without a rule, so it is treated like any plugin that cannot decide:
-values it set before stay, under `Fail` calls are refused, and status and metrics name the reason. The others go on.
+values it set before stay, under `Fail` calls are refused, and status and metrics name the reason. Others are not
+affected.
 """
 
 import re
@@ -35,13 +36,13 @@ class PluginEntryPoint(NamedTuple):
 
 
 class UnusablePlugin(Plugin[None]):
-    """Stands for a plugin that could not be loaded: it never gets a rule, for that reason."""
+    """Placeholder for a plugin that could not be loaded: its rule always fails with the reason."""
 
     summary = "could not be loaded"
     stages = frozenset(
         (HookPoint.PRE_RUN_POD_SANDBOX, HookPoint.PRE_CREATE_CONTAINER, HookPoint.PRE_UPDATE_CONTAINER_RESOURCES)
     )
-    # What it would have set is not known, so it is asked about everything.
+    # What the plugin would have set is not known, so the placeholder serves everything.
     serves: ClassVar[Mapping[Level, frozenset[Parameter]]] = MappingProxyType(
         dict.fromkeys(Level, frozenset(Parameter))
     )
@@ -51,7 +52,7 @@ class UnusablePlugin(Plugin[None]):
         self.problem = problem
 
     def rule(self, node: NodeInputs, previous: None) -> NoReturn:
-        """There is none."""
+        """Raises ValueError with the reason."""
         raise ValueError(self.problem)
 
 
@@ -65,7 +66,7 @@ def find_entry_points(
     """
     by_distribution: dict[str, list[PluginEntryPoint]] = {}
     for distribution in distributions():
-        with suppress(Exception):  # metadata of others: whatever is wrong with it is not about us
+        with suppress(Exception):  # metadata of other packages can be broken in any way
             key = re.sub(r"[-_.]+", "-", distribution.name).lower()
             if key not in by_distribution:
                 by_distribution[key] = [
@@ -113,7 +114,7 @@ def _load(
 
 
 def _load_in_time(point: PluginEntryPoint, timeout: float) -> Any:
-    """What the entry point makes, or why it makes nothing, as text. A module that hangs holds up its thread only."""
+    """The object that the entry point makes, or the error as text. A module that hangs blocks its thread only."""
     outcome: list[Any] = []
 
     def load() -> None:
@@ -135,7 +136,7 @@ def _reason(error: BaseException) -> str:
 
 
 def _problem(name: str, plugin: Any) -> str:
-    """What keeps an object from being used as a plugin; empty if nothing does."""
+    """Why an object cannot be used as a plugin; empty if it can."""
     if not isinstance(plugin, Plugin):
         return f"made a {type(plugin).__name__}, which is not a Plugin"
     if getattr(plugin, "name", None) != name:

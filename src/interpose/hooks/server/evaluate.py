@@ -1,7 +1,7 @@
-"""Running plugin functions over one subject: in the order of the list, each for itself, one merged verdict at the end.
+"""Runs plugins for one target, in the order of the list, and merges their results.
 
-A plugin that fails contributes nothing and takes nobody down. What it sets beyond its own lists is dropped and counts
-as its mistake. Where two plugins want different values the later one has it, and the conflict is part of the verdict.
+A plugin that fails contributes nothing and does not affect others. A value that it does not serve is dropped and counts
+as a failure. Where two plugins set different values the later one wins, and the conflict is part of the results.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -17,14 +17,14 @@ C = TypeVar("C", GroupContext, PodContext, ContainerContext)
 
 
 class PluginFailure(NamedTuple):
-    """What went wrong with a plugin."""
+    """A plugin that failed, and the error."""
 
     plugin: str
     text: str
 
 
 class ParameterConflict(NamedTuple):
-    """Two plugins that want different values of one parameter."""
+    """Two plugins that set different values of one parameter."""
 
     parameter: Parameter
     loser: str
@@ -33,21 +33,21 @@ class ParameterConflict(NamedTuple):
 
 @dataclass(slots=True)
 class PluginResults:
-    """What all plugins together want of one subject."""
+    """The merged results of all plugins for one target."""
 
-    values: dict[Parameter, tuple[str, Wish]] = field(default_factory=dict)  # with the plugin that wants it
+    values: dict[Parameter, tuple[str, Wish]] = field(default_factory=dict)  # with the plugin that set it
     envs: dict[str, tuple[str, str, str]] = field(default_factory=dict)  # variable -> (plugin, value, why)
     failures: list[PluginFailure] = field(default_factory=list)
     conflicts: list[ParameterConflict] = field(default_factory=list)
 
     def drop(self, parameters: Collection[Parameter]) -> None:
-        """Somebody else decides about these."""
+        """Remove values that a policy of the relay decides."""
         for parameter in parameters:
             self.values.pop(parameter, None)
 
 
 class PluginChain:
-    """The plugins that are on, in their order, and the rules in force."""
+    """The enabled plugins in their order, with the rules in force."""
 
     def __init__(self, plugins: Sequence[AnyPlugin], rules: PluginRules, watch: Watch | None = None) -> None:
         self._plugins = tuple(plugins)
@@ -55,15 +55,15 @@ class PluginChain:
         self._watch: Watch = watch if watch is not None else NoWatch()
 
     def group(self, context: GroupContext) -> PluginResults:
-        """What plugins want of the node, a QoS directory or a host application."""
+        """Results for the node, the cgroup of a QoS class or a host application."""
         return self._run(context, context.level, lambda plugin, rule, own: plugin.group(rule, own))
 
     def pod(self, context: PodContext) -> PluginResults:
-        """What plugins want of a pod."""
+        """Results for the cgroup of a pod."""
         return self._run(context, Level.POD, lambda plugin, rule, own: plugin.pod(rule, own))
 
     def container(self, context: ContainerContext) -> PluginResults:
-        """What plugins want of a container, or of the sandbox container of a pod."""
+        """Results for a container, or for the sandbox container of a pod."""
         return self._run(context, context.level, lambda plugin, rule, own: plugin.container(rule, own))
 
     def _run(self, context: C, level: Level, run: Callable[[AnyPlugin, Any, C], None]) -> PluginResults:
@@ -84,7 +84,7 @@ class PluginChain:
             try:
                 run(plugin, self._rules.by_plugin[plugin.name], own)
                 _merge(results, plugin, allowed, own.response)
-            except Exception as error:  # whatever it is, it is this plugin's alone
+            except Exception as error:  # a failure of this plugin only
                 failure = str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
                 results.failures.append(PluginFailure(plugin.name, failure))
             finally:
@@ -97,7 +97,7 @@ def _merge(results: PluginResults, plugin: AnyPlugin, allowed: frozenset[Paramet
         if parameter not in allowed:
             results.failures.append(PluginFailure(plugin.name, f"sets {parameter}, which it does not serve there"))
             continue
-        value, why = cast("tuple[object, object]", wish)  # plugins of others may have no type checker
+        value, why = cast("tuple[object, object]", wish)  # external plugins may not be type-checked
         if not isinstance(value, int | str | Special) or not isinstance(why, str):
             text = f"sets {parameter} to {value!r} because of {why!r}: a value is int, str, UNLIMITED or CLEAR"
             results.failures.append(PluginFailure(plugin.name, f"{text}, a reason is str"))

@@ -1,4 +1,4 @@
-"""Metrics of the hook server, read from its parts when somebody scrapes."""
+"""Metrics of the hook server, read from its parts at each scrape."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ _PREFIX = "interpose_hookserver"
 
 
 def plugin_collector(plugins: Iterable[AnyPlugin], runner: Runner, reconciler: Reconciler) -> Collector:
-    """How plugins do, and whether their rules could be made."""
+    """Metrics of plugin runs, and of their rules."""
     names = [plugin.name for plugin in plugins]
 
     def collect() -> Iterable[Family]:
@@ -59,7 +59,7 @@ def plugin_collector(plugins: Iterable[AnyPlugin], runner: Runner, reconciler: R
 
 
 def hook_collector(server: ProxyServer) -> Collector:
-    """Hook calls: what became of them."""
+    """Metrics of hook calls and of their effects."""
 
     def collect() -> Iterable[Family]:
         yield _counter(
@@ -91,7 +91,7 @@ def hook_collector(server: ProxyServer) -> Collector:
 
 
 def value_collector(applier: Applier, updates: ContainerUpdates, journal: Journal, reconciler: Reconciler) -> Collector:
-    """Values: written, held, put right; and the rounds that do it."""
+    """Metrics of values that were written, held or restored, and of reconcile passes."""
 
     def collect() -> Iterable[Family]:
         yield _counter(

@@ -1,8 +1,8 @@
-"""What a plugin is: a name, explicit lists of what it serves, a rule made of node inputs, and pure functions.
+"""The plugin interface: a name, explicit lists of what it serves, a rule made of node inputs, and pure functions.
 
-A plugin holds no state and does no IO. Its rule is made once per change of its inputs, then handed to every function.
-A function reads the request of its context and fills the response; whatever carries a value to the kernel is not its
-business. What a plugin does not list it must not set: the runner drops it and counts it as the plugin's mistake.
+A plugin has no state and does no IO. Its rule is made once per change of its inputs, then passed to every function.
+A function reads the request of its context and fills the response; how a value reaches the kernel is not its concern.
+A plugin must not set what it does not list: such a value is dropped and counted as a failure of the plugin.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ R = TypeVar("R")
 
 
 class PartialRuleError(ValueError):
-    """A rule could be made although part of the inputs cannot be used: here it is, and what was left out and why.
+    """A rule that was made although part of the inputs cannot be used; the text says which part and why.
 
-    What cannot be used is as it was before, or as if it were not there.
+    The unusable part is as it was before, or as if it were absent.
     """
 
     def __init__(self, rule: object, text: str) -> None:
@@ -32,7 +32,7 @@ class PartialRuleError(ValueError):
 
 
 class Input(StrEnum):
-    """What rules are made of. A rule is made again when one of its inputs changes."""
+    """Inputs of rules. A rule is made again when one of its inputs changes."""
 
     NODE_SLO = "NodeSLO"
     NODE_METADATA = "labels and annotations of the node"
@@ -58,13 +58,13 @@ class CpuPools:
 
     ls: tuple[CpuPool, ...] = ()
     be: tuple[CpuPool, ...] = ()
-    cpu_manager_policy: str = ""  # of the kubelet: none, static, or empty if nobody knows
-    problem: str = ""  # what of the node's own words or state cannot be used
+    cpu_manager_policy: str = ""  # of the kubelet: none, static, or empty if not known
+    problem: str = ""  # which annotation or state of the node cannot be used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resctrl:
-    """What the processor can partition."""
+    """Cache and bandwidth partitioning that the processor offers."""
 
     cbm_mask: int
     l3_ids: tuple[int, ...] = ()
@@ -74,7 +74,7 @@ class Resctrl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel:
-    """What this kernel offers, looked at again before each round."""
+    """Features of this kernel, probed before each reconcile pass."""
 
     parameters: frozenset[Parameter] = frozenset()  # of cgroups, found where pods live
     group_identity: int | None = None  # the sysctl; None if there is none
@@ -85,7 +85,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeInputs:
-    """Everything that rules are made of, at one moment. `slo` is None until a NodeSLO was seen."""
+    """All inputs of rules at one time. `slo` is None until there is a NodeSLO."""
 
     slo: NodeSLO | None = None
     labels: Mapping[str, str] = field(default_factory=empty_map)
@@ -135,7 +135,7 @@ class Plugin(Generic[R]):
 
     name: ClassVar[str]  # shown in logs, metrics and reasons; ours are known from koordlet
     switch: ClassVar[str]  # of ours: the flag that turns it on or off
-    default: ClassVar[bool] = False  # of ours: whether it is on unless somebody says otherwise
+    default: ClassVar[bool] = False  # of ours: whether it is enabled by default
     summary: ClassVar[str]  # one sentence for --help and the reference
     inputs: ClassVar[frozenset[Input]] = frozenset()
     stages: ClassVar[frozenset[HookPoint]] = frozenset()
@@ -147,7 +147,7 @@ class Plugin(Generic[R]):
 
         Raises PartialRuleError if some of them can.
 
-        `previous` is the rule in force, for those who ignore small changes. Rules are frozen and compared with ==.
+        `previous` is the rule in force, for plugins that ignore small changes. Rules are frozen and compared with ==.
         """
         raise NotImplementedError
 
@@ -165,24 +165,23 @@ AnyPlugin = Plugin[Any]
 
 
 class Watch(Protocol):
-    """Who keeps an eye on plugins while they run."""
+    """Observer of plugin runs."""
 
     def enter(self, plugin: str) -> bool:
-        """A plugin is about to run; False if it shall not."""
+        """Called before a plugin runs; False if it must not run."""
 
     def leave(self, plugin: str, failure: str) -> None:
-        """It is done; `failure` is empty if nothing went wrong."""
+        """Called after a plugin ran; `failure` is empty if it succeeded."""
 
 
 class NoWatch:
-    """Nobody does."""
+    """A watch that lets every plugin run."""
 
     def enter(self, plugin: str) -> bool:
-        """Let it run."""
         return True
 
     def leave(self, plugin: str, failure: str) -> None:
-        """Whatever came of it."""
+        """Ignores the result of the run."""
 
 
 SUSPENDED: Final = "left out, it did not return in time before"

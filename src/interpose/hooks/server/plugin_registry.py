@@ -1,4 +1,4 @@
-"""The one list of plugins. Its order is the order in which they run: where two want the same, the later one has it."""
+"""The list of plugins. Its order is the order in which they run: if two set the same parameter, the later one wins."""
 
 from interpose.config.hookserver.settings import PluginSettings
 from interpose.hooks.api.hookpoint import HookPoint
@@ -14,7 +14,7 @@ from interpose.hooks.server.plugins.resctrl import ResctrlPlugin
 
 
 def all_plugins(settings: PluginSettings) -> tuple[AnyPlugin, ...]:
-    """Every plugin, as the settings have it, whether it is on or not."""
+    """Every plugin with its settings, enabled or not."""
     return (
         BatchResource(),
         CpuNormalization(),
@@ -32,10 +32,10 @@ def all_plugins(settings: PluginSettings) -> tuple[AnyPlugin, ...]:
 
 
 def enabled_plugins(settings: PluginSettings) -> tuple[AnyPlugin, ...]:
-    """The plugins that are switched on, in their order."""
+    """The enabled plugins, in their order."""
     return tuple(plugin for plugin in all_plugins(settings) if getattr(settings, plugin.switch.replace("-", "_")))
 
 
 def stages_of(plugins: tuple[AnyPlugin, ...], disabled: frozenset[HookPoint]) -> frozenset[HookPoint]:
-    """The hook points that these plugins need, but for those somebody disabled."""
+    """The hook points that these plugins need, without the disabled ones."""
     return frozenset(point for plugin in plugins for point in plugin.stages) - disabled

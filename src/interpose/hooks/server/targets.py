@@ -1,7 +1,7 @@
-"""What shall be where: targets, and the values that plugins want on them.
+"""Targets, and the values that plugins desire on them.
 
-A want is one value on one target, with the plugin that wants it and the reason: what reports, metrics and logs show,
-and what planning compares with what is there.
+A desired value is one value on one target, with the plugin that set it and the reason: what reports, metrics and logs
+show, and what the diff compares with the actual value.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from interpose.core.model.cgroup import Level, Parameter, Value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActuatorTarget:
-    """Something values can be set on. Two targets are the same if level and `key` are."""
+    """Something that has values: the node, a cgroup, a container. Level and `key` identify a target."""
 
     level: Level
     key: str  # a container's id, a pod's sandbox id, a directory; unique within the level
@@ -23,7 +23,7 @@ class ActuatorTarget:
 
 
 class DesiredValue(NamedTuple):
-    """A value that shall be on a target."""
+    """A value that a plugin desires on a target."""
 
     target: ActuatorTarget
     parameter: Parameter
@@ -34,7 +34,7 @@ class DesiredValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """Two plugins want different values for the same thing; the later one has it."""
+    """Two plugins that set different values of one parameter on a target; the later one wins."""
 
     target: ActuatorTarget
     parameter: Parameter

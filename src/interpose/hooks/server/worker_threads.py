@@ -30,7 +30,7 @@ _YIELDS: Final = 1000
 
 
 class PluginRunStats:
-    """What is known about the runs of one plugin. Plain numbers, read when somebody scrapes."""
+    """Counters of the runs of one plugin: plain numbers, read at each scrape."""
 
     __slots__ = ("buckets", "failures", "runs", "seconds", "timeouts")
 
@@ -42,14 +42,14 @@ class PluginRunStats:
         self.seconds = 0.0
 
     def add(self, failed: bool, seconds: float) -> None:
-        """It returned, or raised."""
+        """Count a run that returned or raised."""
         self.runs += 1
         self.failures += failed
         self.buckets[bisect_left(BOUNDS, seconds)] += 1
         self.seconds += seconds
 
     def absorb(self, other: "PluginRunStats") -> None:
-        """Add the numbers of another."""
+        """Add the counters of another object."""
         self.runs += other.runs
         self.failures += other.failures
         self.seconds += other.seconds
@@ -58,11 +58,11 @@ class PluginRunStats:
 
 
 class AbandonedError(BaseException):
-    """Ends the run of a thread that was given up; no plugin that catches Exception can stop it."""
+    """Ends the run of an abandoned thread; not an Exception, so that no plugin catches it."""
 
 
 class Gate:
-    """Which plugins are left out, and until when. After the pause one run tries, the others wait for its outcome."""
+    """Which plugins are suspended, and until when. After the pause one run is the trial, others wait for it."""
 
     def __init__(self, pause: float, now: Callable[[], float]) -> None:
         self.until: dict[str, float] = {}
@@ -75,10 +75,10 @@ class Gate:
             self.until[plugin] = math.inf if for_good else self._now() + self._pause
 
     def may_try(self, plugin: str) -> bool:
-        """Whether a plugin that was left out may be tried."""
+        """Whether a suspended plugin may run as a trial."""
         with self._lock:
             until = self.until.get(plugin)
-            if until is None:  # opened a moment ago
+            if until is None:  # opened just now
                 return True
             if self._now() < until:
                 return False
@@ -86,14 +86,14 @@ class Gate:
             return True
 
     def open(self, plugin: str) -> None:
-        """It was tried and came back, whatever it said."""
+        """End the suspension of a plugin whose trial has returned, with whatever result."""
         with self._lock:
             if self.until.get(plugin) != math.inf:
                 self.until.pop(plugin, None)
 
 
 class PluginWatch:
-    """What a job tells while it runs; `enter` and `leave` are called for every plugin and every subject."""
+    """Progress of a job; `enter` and `leave` are called for every plugin and every target."""
 
     __slots__ = (
         "_gate",
@@ -113,8 +113,8 @@ class PluginWatch:
         self.current: tuple[str, float] | None = None  # the plugin at work, and since when
         self.abandoned = False
         self.interrupted = False
-        self.culprit = ""  # the plugin that wanted to end the thread or the program
-        self.recovered: list[str] = []  # plugins that were left out before and have returned this time
+        self.culprit = ""  # the plugin that raised SystemExit or the like
+        self.recovered: list[str] = []  # plugins that were suspended and have returned this time
         self.stats: dict[str, PluginRunStats] = {}
         self.thread: threading.Thread | None = None
         self._trial = ""
@@ -123,7 +123,7 @@ class PluginWatch:
         self._lock = threading.Lock()
 
     def enter(self, plugin: str) -> bool:
-        """A plugin is about to run; False if it is left out."""
+        """Called before a plugin runs; False if it is suspended."""
         if plugin in self._gate.until:
             if not self._gate.may_try(plugin):
                 return False
@@ -132,12 +132,12 @@ class PluginWatch:
         return True
 
     def leave(self, plugin: str, failure: str) -> None:
-        """It is done."""
+        """Called after a plugin ran; raises AbandonedError if this thread was abandoned."""
         with self._lock:
             current, self.current = self.current, None
         if self.abandoned:
             self._end()
-        if sys.exc_info()[0] is not None:  # not an Exception, those are dealt with when we are told
+        if sys.exc_info()[0] is not None:  # not an Exception, those were handled before this call
             self.culprit = plugin
         if plugin == self._trial:
             self._trial = ""
@@ -150,21 +150,23 @@ class PluginWatch:
             stats.add(bool(failure), self._now() - current[1])
 
     def _end(self) -> NoReturn:
-        """This thread was given up. An exception that is on its way to it has to arrive here, not anywhere later."""
+        """End this abandoned thread. A pending asynchronous exception has to arrive here, not anywhere later."""
         if self.interrupted and sys.exc_info()[0] is not AbandonedError:
-            for _ in range(_YIELDS):  # the first round takes it, unless the plugin has swallowed it
+            for _ in range(_YIELDS):  # the first turn takes it, unless the plugin has swallowed it
                 time.sleep(0)
         raise AbandonedError
 
     def abandon(self, overdue: tuple[str, float]) -> bool:
-        """Give the thread up if that plugin is still at work."""
+        """Abandon the thread if that plugin still runs; whether it was abandoned."""
         with self._lock:
             self.abandoned = self.current is overdue
             return self.abandoned
 
     def interrupt(self) -> None:
-        """End a plugin that is busy in Python. One that waits in the kernel would not notice, but everybody else would:
-        until such an exception has arrived, the interpreter looks for it at every turn."""
+        """End a plugin that is busy in Python by an asynchronous exception.
+
+        Not for one that waits in the kernel: until the exception arrives, it slows down all threads.
+        """
         with self._lock:
             if self.current is not None and not self.interrupted and self.thread is not None:
                 self.interrupted = True
@@ -177,9 +179,9 @@ _log = logging.getLogger(__name__)
 
 # Threads that do not come back cost memory, and those that spin take turns with the loop.
 _MOST_STUCK: Final = 8
-# If the loop looks later than this part of the deadline, the whole program stood still, and the plugin with it.
+# If the loop checks later than this part of the deadline, the whole program was stopped, and the plugin with it.
 _GRACE: Final = 0.2
-# A thread that was given up is ended if it uses more than this part of a processor.
+# An abandoned thread is interrupted if it uses more than this part of a processor.
 _BUSY: Final = 0.1
 
 
@@ -198,7 +200,7 @@ class _Job(Generic[T]):
 
 
 class Runner:
-    """A few threads, and the clock over the plugins that run in them. Belongs to one loop; `close` ends the threads."""
+    """Runs jobs in a few threads and limits the time of plugins. Belongs to one loop; `close` ends the threads."""
 
     def __init__(
         self,
@@ -209,9 +211,9 @@ class Runner:
         most_stuck: int = _MOST_STUCK,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timeout` seconds for one plugin and one subject, `pause` seconds without it; `now` is for threads."""
+        """`timeout` seconds for one plugin and one target, `pause` seconds of suspension; `now` is for threads."""
         self.stats: dict[str, PluginRunStats] = {}
-        self.stuck = 0  # threads that were given up and have not come back
+        self.stuck = 0  # abandoned threads that have not returned
         self._timeout = timeout
         self._pause = pause
         self._most_threads = workers
@@ -221,22 +223,22 @@ class Runner:
         self._queue: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._threads: set[_Thread] = set()
         self._jobs: set[_Job[Any]] = set()
-        self._ended: asyncio.Event | None = None  # there from the moment of closing
+        self._ended: asyncio.Event | None = None  # set by `close`
 
     @property
     def suspended(self) -> Mapping[str, float]:
-        """Plugins that do not run at present, with the seconds they still wait; infinite: until a restart."""
+        """Suspended plugins with the remaining seconds; infinite: until a restart."""
         now = self._now()
         return {plugin: max(until - now, 0.0) for plugin, until in self._gate.until.copy().items()}
 
     async def run(self, job: Callable[[Watch], T]) -> T:
-        """What the job returns or raises. Who stops waiting stops only that."""
+        """Run a job in a thread: what it returns or raises. Cancellation does not end the job."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._start(job, future)
         return await future
 
     async def close(self) -> None:
-        """End: nobody gets an answer any more. Threads that hang are left to the end of the process."""
+        """Cancel all jobs and end the threads. Threads that hang remain until the process exits."""
         ended = self._ended = asyncio.Event()
         for job in self._jobs:
             _stop_timer(job)
@@ -263,7 +265,7 @@ class Runner:
         self._start_threads()
 
     def _start_threads(self) -> None:
-        """As many threads as there are jobs, within limits."""
+        """Start threads, as many as there are jobs, up to the limit."""
         while len(self._threads) < min(len(self._jobs), self._most_threads):
             thread = _Thread(asyncio.get_running_loop(), self._queue, self._on_finished, self._on_thread_end)
             self._threads.add(thread)
@@ -299,7 +301,7 @@ class Runner:
         else:
             self._start_threads()
 
-    # -- the clock
+    # -- time limits
 
     def _schedule_check(self, job: _Job[Any], delay: float) -> None:
         job.due = job.loop.time() + delay
@@ -353,7 +355,7 @@ class Runner:
 
 
 def _busy_seconds(watch: PluginWatch) -> float:
-    """For how long the processor has worked for the thread of a watch; 0 if nobody knows."""
+    """CPU time of the thread of a watch in seconds; 0 if it cannot be read."""
     try:
         native = watch.thread.native_id if watch.thread is not None else None
         return int(Path(f"/proc/self/task/{native}/schedstat").read_text().split()[0]) / 1e9
@@ -367,7 +369,7 @@ def _stop_timer(job: _Job[Any]) -> None:
 
 
 class _Thread(threading.Thread):
-    """Takes jobs until it is told to end or given up. A daemon: one that hangs must not hold up the end."""
+    """Runs jobs until the runner closes or the thread is abandoned. A daemon: it must not delay the exit."""
 
     def __init__(
         self,
@@ -383,7 +385,6 @@ class _Thread(threading.Thread):
         self._on_thread_end = on_end
 
     def run(self) -> None:
-        """Until the end."""
         while (job := self._jobs.get()) is not None:
             job.watch.thread = self
             result = error = None
@@ -396,9 +397,9 @@ class _Thread(threading.Thread):
             except BaseException as raised:
                 error = raised
             self._call_on_loop(self._on_finished, job, result, error)
-            del job, result, error  # what they hold shall not live until the next job comes
+            del job, result, error  # their objects must not live until the next job
         self._call_on_loop(self._on_thread_end, self, False)
 
     def _call_on_loop(self, callback: Callable[..., None], *arguments: Any) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+        with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(callback, *arguments)
