@@ -189,7 +189,7 @@ class KubeletPods:
         if token:
             headers.append(("Authorization", f"Bearer {token}"))
         request = HttpRequest(method="GET", target=self._source.target, headers=tuple(headers))
-        async with self._http.ask(request, context) as answer:
+        async with self._http.send_request(request, context) as answer:
             if answer.status != HTTPStatus.OK:
                 hint = _HINTS.get(answer.status, "")
                 raise ValueError(f"the kubelet answers {answer.status} {answer.reason}{hint}")

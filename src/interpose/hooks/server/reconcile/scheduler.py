@@ -68,7 +68,9 @@ class NewCgroups:
         self._pauses = PassPauses(now)
         self._followed: Sequence[str] = ()
 
-    async def next_pause(self, subjects: Sequence[PodTarget], layout: CgroupLayout | None, *, changed: bool) -> float | None:
+    async def next_pause(
+        self, subjects: Sequence[PodTarget], layout: CgroupLayout | None, *, changed: bool
+    ) -> float | None:
         """Follow where pods and containers appear; how long to wait for the next look, None if there need be none."""
         pods = [subject.target.directory for subject in subjects if subject.target is not None]
         above = {"" if layout is None else layout.qos_directory(qos) for qos in KubeQos}
@@ -97,8 +99,8 @@ class NewCgroups:
 _log = logging.getLogger(__name__)
 # Causes come in bursts: a pod is several directories, a document several events.
 _BURST_PAUSE: Final = 0.02
-_PAUSE_AFTER_FAILURE: Final = 1.0
-_MOST_PAUSES: Final = 60
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
 TICK: Final = "tick"
 
 
@@ -137,7 +139,7 @@ class ReconcileLoop:
         await self._tasks.cancel()
 
     async def _run(self) -> None:
-        failures = 0
+        backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE)
         while True:
             try:
                 async with asyncio.timeout(self._interval):
@@ -149,12 +151,11 @@ class ReconcileLoop:
             reasons, self._reasons = self._reasons, {}
             try:
                 await self._work(", ".join(reasons))
-                failures = 0
+                backoff.reset()
             except Exception:
                 self.failed += 1
-                failures += 1
                 _log.exception("Reconciliation failed")
                 # What it was about is not done, so it is tried again, though not too often.
                 self._reasons = {**reasons, **self._reasons}
                 self._wake.set()
-                await asyncio.sleep(_PAUSE_AFTER_FAILURE * min(2 ** (failures - 1), _MOST_PAUSES))
+                await asyncio.sleep(backoff.next())

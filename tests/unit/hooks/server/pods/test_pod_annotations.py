@@ -299,7 +299,9 @@ def test_which_class_has_which_tier(
 
 def test_more_than_a_node_can_have_is_an_error() -> None:
     """It would not fit into the number that CRI has for it."""
-    with pytest.raises(ValueError, match=f"annotation {pod_annotations.EXTENDED_RESOURCES}: kubernetes.io/mid-cpu: 1000000001"):
+    with pytest.raises(
+        ValueError, match=f"annotation {pod_annotations.EXTENDED_RESOURCES}: kubernetes.io/mid-cpu: 1000000001"
+    ):
         colocated_amounts(None, ExtendedResources(limits={"kubernetes.io/mid-cpu": Fraction(10**9 + 1)}))
 
 
