@@ -232,7 +232,7 @@ class HookServerDaemon(Daemon):
             self._rounds.trigger(NEWCOMERS)
 
     def _count_hook_calls(self, container: str) -> int:
-        return self.proxy.asked.get(container, 0)
+        return self.proxy.update_counts.get(container, 0)
 
     def _tick(self) -> None:
         self.registrar.check()
@@ -250,10 +250,10 @@ class HookServerDaemon(Daemon):
         pauses = {AGAIN: self._pause_after(done)}
         if self._new_cgroups is not None:
             layout = parts.reconciler.node.layout
-            pauses[NEWCOMERS] = await self._new_cgroups.after(done.subjects, layout, changed=done.written > 0)
+            pauses[NEWCOMERS] = await self._new_cgroups.next_pause(done.subjects, layout, changed=done.written > 0)
         for cause, pause in pauses.items():
             if pause is not None:
                 self._rounds.trigger_later(cause, pause)
         if done.listed and self._has_groups:
             uids = {subject.pod.uid for subject in done.subjects}
-            await asyncio.to_thread(parts.resctrl.sweep, uids)
+            await asyncio.to_thread(parts.resctrl.remove_orphans, uids)
