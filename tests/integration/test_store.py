@@ -242,7 +242,7 @@ async def test_many_cycles_leave_nothing(it: Node) -> None:
         await it.create(pod_id, config)
         await it.call("RemovePodSandbox", cri.RemovePodSandboxRequest(pod_sandbox_id=pod_id))
     store = it.store
-    leftovers = (store._pods, store._containers, store._members, store._changed, store._questions, store._diverging)
+    leftovers = (store._pods, store._containers, store._members, store._changed, store._queries, store._diverging)
     assert [len(one) for one in leftovers] == [0] * 6
     assert (len(store.pending), len(it.sync._lookups), len(it.sync._wanted)) == (0, 0, 0)
 

@@ -19,7 +19,7 @@ _MAX_PROBLEMS = 50
 
 @dataclass(slots=True, kw_only=True)
 class Checked:
-    """What a document holds: values with the place each came from, and everything wrong with it."""
+    """The values of a document, the origin of each, and all problems."""
 
     values: dict[str, Any] = field(default_factory=dict)
     origins: dict[str, str] = field(default_factory=dict)
@@ -31,7 +31,8 @@ def check_document(root: DocumentNode, path: str, schema: Schema) -> Checked:
     checked = Checked()
     by_key = {setting.key: setting for setting in schema.table}
     if root.tag != "map":
-        checked.problems.append(f"{_place(path, root)}: the file must hold keys and values, not {TAG_NAMES[root.tag]}")
+        found = TAG_NAMES[root.tag]
+        checked.problems.append(f"{_position(path, root)}: the file must hold keys and values, not {found}")
         return checked
     checked.problems += _header_problems(root, path, schema.file_kind)
     _walk(root, "", path, by_key, checked)
@@ -47,14 +48,14 @@ def _header_problems(root: DocumentNode, path: str, kind: str) -> Iterator[str]:
         if node is None:
             yield f"file {path}: {key} is missing, the file must say {key}: {expected}"
         elif node.text != expected:
-            yield f"{_place(path, node)}: {key}: {_shown(node)} is not known here, it must be {expected}"
+            yield f"{_position(path, node)}: {key}: {_describe(node)} is not known here, it must be {expected}"
 
 
 def _walk(node: DocumentNode, section: str, path: str, by_key: Mapping[str, Setting], checked: Checked) -> None:
     first_lines: dict[str, int | None] = {}
     for name, child in node.entries:
         key = f"{section}.{name}" if section else name
-        where = f"{_place(path, child)}: {key}"
+        where = f"{_position(path, child)}: {key}"
         if name in first_lines:
             first = first_lines[name]
             checked.problems.append(f"{where}: is given twice" + (f", first in line {first}" if first else ""))
@@ -67,7 +68,7 @@ def _walk(node: DocumentNode, section: str, path: str, by_key: Mapping[str, Sett
         elif any(known.startswith(key + ".") for known in by_key):
             _enter(child, key, where, path, by_key, checked)
         else:
-            # Looking for what was meant takes long, and nobody is told of more than some.
+            # A suggestion takes long, and only the first problems are shown.
             meant = _suggestion(key, by_key) if len(checked.problems) < _MAX_PROBLEMS else ""
             checked.problems.append(f"{where}: is not a known key{meant}")
 
@@ -78,20 +79,20 @@ def _enter(
     if child.tag == "map":
         _walk(child, key, path, by_key, checked)
     elif child.tag != "null":  # a group whose keys are all commented out is fine
-        checked.problems.append(f"{where}: expected a group of keys, found {TAG_NAMES[child.tag]} ({_shown(child)})")
+        checked.problems.append(f"{where}: expected a group of keys, found {TAG_NAMES[child.tag]} ({_describe(child)})")
 
 
 def _take(child: DocumentNode, setting: Setting, where: str, path: str, checked: Checked) -> None:
     text = child.text
     if child.tag not in setting.kind.accepts:
         checked.problems.append(
-            f"{where}: expected {setting.kind.name}, found {TAG_NAMES[child.tag]} ({_shown(child)})"
+            f"{where}: expected {setting.kind.name}, found {TAG_NAMES[child.tag]} ({_describe(child)})"
         )
         return
     if child.tag == "list":
         separator = setting.kind.separator
         if strange := [item for item in child.items if item.tag not in ("int", "str") or separator in item.text]:
-            checked.problems.append(f"{where}: expected {setting.kind.name}, found {_shown(strange[0])}")
+            checked.problems.append(f"{where}: expected {setting.kind.name}, found {_describe(strange[0])}")
             return
         text = separator.join(item.text for item in child.items)
     try:
@@ -101,11 +102,11 @@ def _take(child: DocumentNode, setting: Setting, where: str, path: str, checked:
         checked.problems += error.problems
 
 
-def _place(path: str, node: DocumentNode) -> str:
+def _position(path: str, node: DocumentNode) -> str:
     return f"file {path} line {node.line}" if node.line else f"file {path}"
 
 
-def _shown(node: DocumentNode) -> str:
+def _describe(node: DocumentNode) -> str:
     if node.tag in ("map", "list"):
         return TAG_NAMES[node.tag]
     return repr(node.text if len(node.text) <= 80 else node.text[:77] + "...")

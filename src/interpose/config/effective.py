@@ -35,32 +35,32 @@ class SettingRow(NamedTuple):
 def rows_of(loaded: LoadedSettings) -> list[SettingRow]:
     """Every setting, in the order of the table."""
     return [
-        SettingRow(one.key, one.kind.show(value_of(loaded.settings, one.key)), loaded.origins[one.key])
-        for one in loaded.schema.table
+        SettingRow(row.key, row.kind.show(value_of(loaded.settings, row.key)), loaded.origins[row.key])
+        for row in loaded.schema.table
     ]
 
 
 def config_answer(schema: Schema, settings: Any, origins: Mapping[str, str]) -> dict[str, Any]:
-    """What a running process says of its settings: values by key, whose they are, and the origin of each."""
-    values = {one.key: value_of(settings, one.key) for one in schema.table}
-    said = {one.key: origins.get(one.key, UNKNOWN) for one in schema.table}
-    return {**values, PROGRAM: schema.program, ORIGINS: said}
+    """The settings of a running process for its admin socket: values by key, the program, and the origin of each."""
+    values = {setting.key: value_of(settings, setting.key) for setting in schema.table}
+    known = {setting.key: origins.get(setting.key, UNKNOWN) for setting in schema.table}
+    return {**values, PROGRAM: schema.program, ORIGINS: known}
 
 
 def rows_of_answer(schema: Schema, answer: Mapping[str, Any]) -> list[SettingRow]:
-    """The rows of such an answer. A process that tells no origins has an older release."""
-    said = answer.get(ORIGINS)
-    origins: Mapping[str, Any] = said if isinstance(said, Mapping) else {}
-    known = {one.key: one for one in schema.table}
+    """The rows of such an answer. A process of an older release sends no origins."""
+    found = answer.get(ORIGINS)
+    origins: Mapping[str, Any] = found if isinstance(found, Mapping) else {}
+    known = {setting.key: setting for setting in schema.table}
     ordered = [key for key in known if key in answer] + [key for key in answer if key not in known]
     return [
-        SettingRow(key, _shown(known.get(key), answer[key]), str(origins.get(key, UNKNOWN)))
+        SettingRow(key, _format_value(known.get(key), answer[key]), str(origins.get(key, UNKNOWN)))
         for key in ordered
         if key not in (PROGRAM, ORIGINS)
     ]
 
 
-def _shown(setting: Setting | None, value: Any) -> str:
+def _format_value(setting: Setting | None, value: Any) -> str:
     try:
         if setting is not None:
             return setting.kind.show(tuple(value) if isinstance(value, list) else value)
@@ -79,7 +79,7 @@ def table_text(rows: Iterable[SettingRow]) -> str:
 
 def settings_file(schema: Schema, rows: Iterable[SettingRow], *, origins: bool = True) -> str:
     """A settings file with these values, in YAML; the origin of each is a comment behind it."""
-    known = {one.key: one for one in schema.table}
+    known = {setting.key: setting for setting in schema.table}
     lines = [f"apiVersion: {API_VERSION}", f"kind: {schema.file_kind}"]
     section = ""
     for row in rows:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SettingText(NamedTuple):
-    """The text of a value and where it was given, for example `flag --listen`."""
+    """The text of a value and its origin, for example `flag --listen`."""
 
     text: str
     origin: str
@@ -49,7 +49,7 @@ def load(
     """Merge all sources. `flags` and `presets` are by key; presets are another program's defaults, and `instead` what
     it has instead of them where another setting says so.
 
-    `read` is for who has the file's document already, or nowhere a file.
+    `read` replaces the reading of the file, for callers that have its document already.
 
     An empty environment variable counts as not set, since unit files cannot unset one. A path may be relative in a
     flag, as on every command line; files and variables have no place it could begin at.
@@ -57,13 +57,13 @@ def load(
     table = schema.table
     problems: list[str] = []
     values: dict[str, Any] = {}
-    fallbacks: dict[str, Any] = {}  # what counts where nobody says anything
+    fallbacks: dict[str, Any] = {}  # values of presets and dependent defaults
     origins = {setting.key: "default" for setting in table}
 
-    def take(given: Mapping[str, SettingText], into: dict[str, Any], *, typed: bool = False) -> None:
+    def take(texts: Mapping[str, SettingText], into: dict[str, Any], *, typed: bool = False) -> None:
         for setting in table:
-            if setting.key in given:
-                text, origin = given[setting.key]
+            if setting.key in texts:
+                text, origin = texts[setting.key]
                 if typed and setting.kind.is_relative(text):
                     text = _from_here(text)
                 try:
@@ -81,7 +81,7 @@ def load(
             problems += error.problems
     take({s.key: SettingText(env[s.env], f"environment {s.env}") for s in table if env.get(s.env)}, values)
     take(flags, values, typed=True)
-    own = [(one.key, rule) for one in table for rule in one.instead if one.key not in presets]
+    own = [(setting.key, rule) for setting in table for rule in setting.instead if setting.key not in presets]
     rules = [(key, rule) for key, rule in (*own, *(instead or {}).items()) if key not in values]
     take(_fitting(rules, schema, {**fallbacks, **values}), fallbacks)
 
@@ -99,7 +99,7 @@ def _from_here(path: str) -> str:
     try:
         return str(Path(path).absolute())
     except OSError:
-        return path  # where we are is gone; what it is a path of then is told as for any other source
+        return path  # the working directory is gone; the parser refuses the relative path
 
 
 def _fitting(
@@ -135,14 +135,14 @@ def _take_file(
 
 def _build(default: Any, section: str, values: Mapping[str, Any]) -> Any:
     """Make a settings object from values by key; what was not given keeps its default."""
-    given: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for item in fields(default):
         key = f"{section}.{item.name}" if section else item.name
         if is_dataclass(part := getattr(default, item.name)):
-            given[item.name] = _build(part, key, values)
+            changes[item.name] = _build(part, key, values)
         elif key in values:
-            given[item.name] = values[key]
-    return replace(default, **given)
+            changes[item.name] = values[key]
+    return replace(default, **changes)
 
 
 def _unknown_variables(env: Mapping[str, str], schema: Schema) -> list[str]:

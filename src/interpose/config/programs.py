@@ -19,7 +19,6 @@ class ProgramEntry(NamedTuple):
     attribute: str
 
     def schema(self) -> Schema:
-        """The table."""
         found: Schema = getattr(importlib.import_module(self.module), self.attribute)
         return found
 

@@ -89,7 +89,7 @@ def _lines_of_keys(text: str) -> Iterator[Sequence[int]]:
 def expect(value: Any, where: str, kind: type) -> Any:
     """The value, if it is of this kind and not just of a related one."""
     if type(value) is not kind:
-        raise ConfigError(f"{where}: expected {_KINDS[kind]}, found {shown(value)}")
+        raise ConfigError(f"{where}: expected {_KINDS[kind]}, found {describe(value)}")
     return value
 
 
@@ -102,7 +102,7 @@ def about_annotation() -> Iterator[None]:
         raise ValueError(f"annotation {error}") from None
 
 
-def shown(value: Any) -> str:
+def describe(value: Any) -> str:
     """What a value is, in words for a message."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -56,7 +56,6 @@ def refuse(where: str, text: str, reason: str) -> ConfigError:
 
 
 def switch() -> SettingKind:
-    """Yes or no."""
 
     def parse(text: str, where: str) -> bool:
         value = _BOOLEANS.get(text.strip().lower())

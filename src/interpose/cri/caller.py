@@ -21,4 +21,4 @@ class Caller(Protocol):
         """A unary call: `RunPodSandbox` takes a RunPodSandboxRequest and gives a RunPodSandboxResponse."""
 
     def stream(self, method: str, request: Message, *, timeout: float | None = None) -> AsyncGenerator[Any, None]:
-        """A server-streaming call."""
+        """Make a server-streaming call; iterates over its replies."""

@@ -22,8 +22,8 @@ from interpose.net.grpc.upstream import Reports, Upstream
 from interpose.net.h2.limits import Limits
 from interpose.tasks import TaskBag
 
-# A runtime that is restarted is back within this time; the user of one that is not there wants to know soon.
-PATIENCE: Final = 3.0
+# Seconds. A runtime that is restarted is back within this time; the user of one that is not there wants to know soon.
+CONNECT_WAIT: Final = 3.0
 _VERSION_TIMEOUT: Final = 10.0
 _MAX_MESSAGE: Final = 32 << 20
 # The calls by which a version is found: both are cheap and no runtime lacks them.
@@ -38,7 +38,7 @@ class RemoteCaller:
         endpoint: str,
         image_endpoint: str | None = None,
         *,
-        patience: float = PATIENCE,
+        patience: float = CONNECT_WAIT,
         hub: Hub | None = None,
         reports: Reports | None = None,
     ) -> None:
@@ -73,7 +73,6 @@ class RemoteCaller:
             await peer.agree()
 
     async def close(self) -> None:
-        """Drop the connections."""
         await self._tasks.cancel()
         for peer in dict.fromkeys(self._peers.values()):
             await peer.upstream.close()

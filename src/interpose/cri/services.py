@@ -1,11 +1,11 @@
-"""The interface of a container runtime: what the manager wants of it, and nothing else is known of it.
+"""The interface of a container runtime, as the pod manager uses it.
 
 Three implementations stand behind it: a runtime at the other end of a socket (`remote`), one in the same process
-(`local`), and a pretended one for tests. All three are a `cri.caller.Caller` underneath; `services.Services` gives a
+(`local`), and a fake for tests. All three are a `cri.caller.Caller` underneath; `services.Services` gives a
 Caller these methods. The names are those of CRI in Python's spelling; docs/kuberuntime.md has them beside the names of
 the 2016 proposal.
 
-Protocols are cut by need: who only stops containers asks for a `ContainerManager`.
+Protocols are cut by need: code that only stops containers takes a `ContainerManager`.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -15,14 +15,14 @@ from interpose.cri.messages import cri
 
 
 class RuntimeVersioner(Protocol):
-    """Who is there."""
+    """The version call of a runtime."""
 
     async def version(self) -> cri.VersionResponse:
         """Name and versions of the runtime."""
 
 
 class PodSandboxManager(Protocol):
-    """Sandboxes."""
+    """The calls about pod sandboxes."""
 
     async def run_pod_sandbox(self, config: cri.PodSandboxConfig, runtime_handler: str = "") -> str:
         """Create and start a sandbox; its id."""
@@ -34,7 +34,7 @@ class PodSandboxManager(Protocol):
         """Remove it and its containers, running or not. May be repeated."""
 
     async def pod_sandbox_status(self, sandbox_id: str, *, verbose: bool = False) -> cri.PodSandboxStatusResponse:
-        """What is known of it."""
+        """Its status; NOT_FOUND if there is none."""
 
     async def list_pod_sandbox(self, wanted: cri.PodSandboxFilter | None = None) -> Sequence[cri.PodSandbox]:
         """Those that the filter lets through; all without one."""
@@ -52,7 +52,7 @@ class PodSandboxManager(Protocol):
 
 
 class ContainerManager(Protocol):
-    """Containers."""
+    """The calls about containers."""
 
     async def create_container(
         self, sandbox_id: str, config: cri.ContainerConfig, sandbox_config: cri.PodSandboxConfig
@@ -60,7 +60,7 @@ class ContainerManager(Protocol):
         """Create a container in a sandbox; its id."""
 
     async def start_container(self, container_id: str) -> None:
-        """Start it, once."""
+        """Start a created container; a second start is an error."""
 
     async def stop_container(self, container_id: str, grace: int) -> None:
         """Ask it to end, after `grace` seconds make it. May be repeated."""
@@ -72,7 +72,7 @@ class ContainerManager(Protocol):
         """Those that the filter lets through; all without one."""
 
     async def container_status(self, container_id: str, *, verbose: bool = False) -> cri.ContainerStatusResponse:
-        """What is known of it."""
+        """Its status; NOT_FOUND if there is none."""
 
     async def update_container_resources(
         self, container_id: str, resources: cri.LinuxContainerResources, annotations: dict[str, str] | None = None
@@ -107,33 +107,33 @@ class ContainerManager(Protocol):
 
 
 class ContainerStatsManager(Protocol):
-    """What containers and pods use."""
+    """The calls about resource usage of containers and pods."""
 
     async def container_stats(self, container_id: str) -> cri.ContainerStats:
-        """Of one container."""
+        """The usage of one container."""
 
     async def list_container_stats(
         self, wanted: cri.ContainerStatsFilter | None = None
     ) -> Sequence[cri.ContainerStats]:
-        """Of many."""
+        """The usage of the containers that the filter lets through."""
 
     async def pod_sandbox_stats(self, sandbox_id: str) -> cri.PodSandboxStats:
-        """Of one pod."""
+        """The usage of one pod."""
 
     async def list_pod_sandbox_stats(
         self, wanted: cri.PodSandboxStatsFilter | None = None
     ) -> Sequence[cri.PodSandboxStats]:
-        """Of many."""
+        """The usage of the pods that the filter lets through."""
 
     async def list_metric_descriptors(self) -> Sequence[cri.MetricDescriptor]:
         """Which metrics there are."""
 
     async def list_pod_sandbox_metrics(self) -> Sequence[cri.PodSandboxMetrics]:
-        """Their values."""
+        """The values of these metrics, by pod."""
 
 
 class EventSource(Protocol):
-    """What happens, as it happens."""
+    """The stream of container events."""
 
     def container_events(self) -> AsyncGenerator[cri.ContainerEventResponse, None]:
         """Endless; UNIMPLEMENTED by many runtimes."""
@@ -148,7 +148,7 @@ class RuntimeService(
         """Whether runtime and network are ready."""
 
     async def update_runtime_config(self, config: cri.RuntimeConfig) -> None:
-        """The pod CIDR."""
+        """Tell the runtime the pod CIDR."""
 
     async def runtime_config(self) -> cri.RuntimeConfigResponse:
         """The cgroup driver; UNIMPLEMENTED by older runtimes."""

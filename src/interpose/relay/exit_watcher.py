@@ -82,10 +82,10 @@ class ExitWatcher:
 
     def _read_pods(self, mark: int, message: bytes) -> None:
         pods = convert.listed_pods(message)
-        self._sync.see_pods(pods, mark)
-        self._sync.learn(pods=[pod.id for pod in pods])
+        self._sync.apply_pod_list(pods, mark)
+        self._sync.look_up_soon(pods=[pod.id for pod in pods])
 
     def _read_containers(self, mark: int, message: bytes) -> None:
         containers = convert.listed_containers(message)
-        self._sync.see_containers(containers, mark)
-        self._sync.learn(containers=[container.id for container in containers])
+        self._sync.apply_container_list(containers, mark)
+        self._sync.look_up_soon(containers=[container.id for container in containers])

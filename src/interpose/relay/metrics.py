@@ -117,7 +117,6 @@ class ListenerCounters(Protocol):
 
 
 def connection_collector(listener: ListenerCounters) -> Callable[[], Iterable[Family]]:
-    """Client connections."""
 
     def collect() -> Iterable[Family]:
         yield Family("interpose_connections", "gauge", "Client connections.", [Sample(len(listener.links))])

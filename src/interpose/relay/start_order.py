@@ -1,8 +1,8 @@
 """The order of StartContainer and UpdateContainerResources of one container: an update never overtakes a start.
 
-Below everybody who writes, so that the rule of `cri.store.starts` holds for updates of the kubelet, of hook servers and
-of our own parts alike. Nobody waits for ever: after half of what its caller has left, and the limits below, a call goes
-on, and whoever owns values in that container hears of it.
+Below all interceptors that write, so that the rule of `cri.store.starts` holds for updates of the kubelet, of hook
+servers and of our own parts alike. No call waits for ever: after half of what its caller has left, and the limits
+below, it goes on, and `StartTracker.on_lost` is called for that container.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ _BEGUN: Final = frozenset((ContainerState.RUNNING, ContainerState.EXITED))
 
 
 class StartOrder:
-    """The interceptor. `clock` is the loop's."""
+    """The interceptor that orders starts and updates. `clock` is the loop's."""
 
     name = "start-order"
     methods = ("StartContainer", "UpdateContainerResources")
@@ -58,7 +58,7 @@ class StartOrder:
         starts.on_doubt = self._look_into
 
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
-        """Wait for the other kind, let the call pass."""
+        """Let a start wait for updates, and an update for a start."""
         try:
             ref: str = call.request.container_id
         except UnreadableMessageError:
@@ -68,16 +68,16 @@ class StartOrder:
         if call.method.name == "StartContainer":
             return await self._start(call, proceed, container_id)
         if self._starts.in_flight(container_id):
-            await self._within(call, _START, self._starts.over(container_id))
+            await self._within(call, _START, self._starts.wait_for_start(container_id))
         with self._starts.updating(container_id):
             return await proceed()
 
     async def _start(self, call: Call, proceed: Proceed, container_id: str) -> Reply:
         starts = self._starts
         with starts.starting(container_id):
-            if starts.is_updated(container_id):
-                await self._within(call, _UPDATE, starts.updates_over(container_id))
-            starts.sent(container_id)
+            if starts.is_updating(container_id):
+                await self._within(call, _UPDATE, starts.wait_for_updates(container_id))
+            starts.on_sent(container_id)
             try:
                 reply = await proceed()
             except BaseException:
@@ -96,7 +96,7 @@ class StartOrder:
             async with asyncio.timeout(most):
                 await end
 
-    # -- starts nobody knows the end of
+    # -- starts with unknown outcome
 
     def _look_into(self, container_id: str) -> None:
         self.tasks.spawn(self._find_out(container_id), name=f"look whether {container_id} was started")

@@ -102,23 +102,23 @@ class CreateContainer(StoreUpdate):
         self._pod_known = pod is not None
         self._placed = pod is not None and container.cgroup_parent != pod.cgroup_parent
         self._uid = pod.uid if pod is not None else request.sandbox_config.metadata.uid
-        self._question = self.store.ask(container.pod_id)
+        self._query = self.store.begin_query(container.pod_id)
 
     def close(self) -> None:
-        self.store.answered(self._question)
+        self.store.end_query(self._query)
 
     def on_success(self, response: Any) -> None:
-        if self._pod_known and not self._question.stale:
+        if self._pod_known and not self._query.stale:
             self.store.put_container(replace(self._container, id=response.container_id))
             if self._placed:
                 # Not every runtime follows a request that wants a container elsewhere than its pod.
                 self.sync.refresh_soon(response.container_id)
         else:
             # The pod is not known, perhaps by a part of its id only, or went meanwhile: the runtime knows better.
-            self.sync.learn(containers=(response.container_id,))
+            self.sync.look_up_soon(containers=(response.container_id,))
 
     def on_unknown_outcome(self) -> None:
-        if not self._question.stale:
+        if not self._query.stale:
             _add_pending(self, self._container, self._uid)
 
 
@@ -138,7 +138,7 @@ class ContainerStoreUpdate(StoreUpdate):
             self.store.put_container(self.change(container))
         else:
             self.store.disturb(self.ref)
-            self.sync.learn(containers=(self.ref,))
+            self.sync.look_up_soon(containers=(self.ref,))
 
 
 class StartContainer(ContainerStoreUpdate):
@@ -244,7 +244,7 @@ class UpdatePod(PodStoreUpdate):
         pod = self.store.pod(self.ref)
         if pod is None:
             self.store.disturb(self.ref)
-            self.sync.learn(pods=(self.ref,))
+            self.sync.look_up_soon(pods=(self.ref,))
             return
         resources, overhead = pod.resources.overlay(self._resources), pod.overhead.overlay(self._overhead)
         self.store.put_pod(replace(pod, resources=resources, overhead=overhead))

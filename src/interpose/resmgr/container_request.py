@@ -28,7 +28,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from interpose.config.strict_json import Object, about_annotation, expect, read_object, shown
+from interpose.config.strict_json import Object, about_annotation, describe, expect, read_object
 from interpose.core.model.cgroup import MAX_SHARES, MIN_SHARES, PERIOD, KubeQos, find_kube_qos, quota_of, shares_of
 from interpose.core.model.cpuset import MAX_CPUS
 from interpose.core.model.pod import Container, Pod
@@ -154,7 +154,7 @@ def _quantities(value: Any, where: str) -> Mapping[str, Fraction]:
 
 def _quantity(value: Any, where: str) -> Fraction:
     if not isinstance(value, str):  # numbers are text here
-        raise ValueError(f"{where}: expected a quantity, found {shown(value)}")
+        raise ValueError(f"{where}: expected a quantity, found {describe(value)}")
     try:
         return parse_quantity(str(value), negative=False)
     except ValueError as error:

@@ -75,7 +75,7 @@ class AllocationReconciler:
         missing = frozenset(container_id for container_id in absent if container_id not in records)
         gone = [ref for ref in absent if ref in records or (ref in self._missing and tracker.sync.in_step)]
         self._missing = missing.difference(gone)
-        tracker.sync.learn(containers=self._missing)
+        tracker.sync.look_up_soon(containers=self._missing)
         new = [found for found in live.values() if tracker.key_of(found) not in tracker.allocations.by_key]
         if gone or new:
             kv = {"gone": len(gone), "new": len(new)}

@@ -65,7 +65,7 @@ class PolicyNode:
         )
         parts = connect_tracker(self.tracker, make, clock=self.now, now=lambda: 1_700_000_000.0)
         self.interceptor, self.restorer, self.reconfigurer, self.reconciler = parts
-        self.sync.on_started = self.starts.seen_running
+        self.sync.on_started = self.starts.on_running
 
     def now(self) -> float:
         """The clock."""

@@ -132,7 +132,7 @@ class RecalledNode:
         mark = self.node.store.mark()
         reply = await (interceptor.intercept(call, tracker) if name in interceptor.methods else tracker())
         if name == "ListContainers" and reply.body is not None:
-            self.node.sync.see_containers(convert.listed_containers(reply.body.data()), mark)
+            self.node.sync.apply_container_list(convert.listed_containers(reply.body.data()), mark)
         data = b"" if reply.body is None else reply.body.data()
         changed = body.data() if body.data() != body.received else None
         self.story.answer(number, data, forwarded=changed, code=int(reply.code), message=reply.message)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.config.strict_json import Fraction, Object, Whole, _lines_of_keys, expect, read_object, shown
+from interpose.config.strict_json import Fraction, Object, Whole, _lines_of_keys, describe, expect, read_object
 from interpose.core.model.text import quoted
 from interpose.errors import ConfigError
 
@@ -73,7 +73,7 @@ def test_kinds_are_exact() -> None:
 
 def test_values_are_shown_in_a_few_words() -> None:
     """A message fits a line, whatever the value."""
-    assert shown(False) == "false"
-    assert shown([]) == "a list"
+    assert describe(False) == "false"
+    assert describe([]) == "a list"
     assert quoted("a\n\ud800") == r"'a\n\ud800'"
     assert len(quoted("x" * 1000)) == 82

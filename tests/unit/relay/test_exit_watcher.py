@@ -32,15 +32,15 @@ class Seen:
         self.learned: list[str] = []
         self.runs = 0
 
-    def see_pods(self, pods: Any, mark: int) -> None:
+    def apply_pod_list(self, pods: Any, mark: int) -> None:
         """A list."""
         self.lists.append(("pods", [one.id for one in pods], mark))
 
-    def see_containers(self, containers: Any, mark: int) -> None:
+    def apply_container_list(self, containers: Any, mark: int) -> None:
         """A list."""
         self.lists.append(("containers", [one.id for one in containers], mark))
 
-    def learn(self, *, pods: Any = (), containers: Any = ()) -> None:
+    def look_up_soon(self, *, pods: Any = (), containers: Any = ()) -> None:
         """Look up."""
         self.learned += [*pods, *containers]
 

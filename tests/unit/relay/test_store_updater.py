@@ -146,7 +146,7 @@ async def test_questions_end_with_the_call() -> None:
     request = cri.CreateContainerRequest(pod_sandbox_id="p1").SerializeToString()
     call = Call(method=create, path=b"", body=Body(request, CriParser(create.request)))
     await it.bookkeeper.intercept(call, answers(Reply(code=Code.UNKNOWN)))
-    assert not it.store._questions
+    assert not it.store._queries
 
 
 async def test_records_do_not_wait_for_what_others_do_after_the_reply() -> None:

@@ -24,7 +24,7 @@ class Asked:
         self.refreshed: list[str] = []
         self.settles = 0
 
-    def learn(self, *, pods: tuple[str, ...] = (), containers: tuple[str, ...] = ()) -> None:
+    def look_up_soon(self, *, pods: tuple[str, ...] = (), containers: tuple[str, ...] = ()) -> None:
         """Look up."""
         self.learned += [*pods, *containers]
 
@@ -87,7 +87,7 @@ def test_success_with_something_unknown_teaches(request_: Any) -> None:
     """It exists, so it is looked up; an answer on its way is stale."""
     store = store_with()
     step, sync = step_of(store, request_)
-    with store.asking("xyz") as question:
+    with store.query("xyz") as question:
         step.on_success(None)
     assert (sync.learned, question.stale) == (["x"], True)
 
@@ -176,7 +176,7 @@ def test_a_removal_alone() -> None:
     store = store_with(ContainerState.RUNNING)
     step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p1"), alone=True)[0].on_success(None)
     assert (list(store.pods), list(store.containers)) == (["p1"], ["c1"])
-    with store.asking("p9") as question:
+    with store.query("p9") as question:
         step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p9"), alone=True)[0].on_success(None)
     assert question.stale
     step_of(store, cri.RemovePodSandboxRequest(pod_sandbox_id="p1"))[0].on_success(None)

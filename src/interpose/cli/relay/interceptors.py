@@ -63,7 +63,7 @@ class Interceptors:
         self._calls = InternalCalls(relay, "store")
         self.sync = Synchronizer(self.store, self._calls)
         self.starts = StartTracker()
-        self.sync.on_started = self.starts.seen_running
+        self.sync.on_started = self.starts.on_running
         self._order = StartOrder(self.starts, self.store, self.sync, asyncio.get_running_loop().time)
         self._store_updater = StoreUpdater(self.store, self.sync)
         self._calls.below = self._store_updater

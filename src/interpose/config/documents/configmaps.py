@@ -17,7 +17,7 @@ from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
 
 KIND: Final = "ConfigMap"
-# What the agent looks for unless it is told otherwise.
+# The default of the agent.
 USUAL_NAME: Final = "cri-resmgr-config"
 _LISTS: Final = ("List", "ConfigMapList")
 _KEY: Final = re.compile(r"policy(\.|$)")
@@ -47,7 +47,7 @@ class ConfigMap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """The maps of a file that are about policies, and what else is there."""
+    """The maps of a file that are about policies, and its other objects."""
 
     maps: tuple[ConfigMap, ...]
     others: tuple[DocumentNode, ...] = ()
@@ -76,7 +76,7 @@ def is_about_policies(node: DocumentNode) -> bool:
     """Whether a ConfigMap has keys for policies, or goes by the name under which they are looked for."""
     data = _child(node, "data")
     keys = [] if data is None else [name for name, _ in data.entries]
-    return any(map(_KEY.match, keys)) or _said(node, "name").startswith(USUAL_NAME)
+    return any(map(_KEY.match, keys)) or _metadata_text(node, "name").startswith(USUAL_NAME)
 
 
 def read_data(data: Mapping[str, str], node_name: str | None) -> tuple[PolicyDocument, tuple[str, ...]]:
@@ -101,12 +101,12 @@ def read_data(data: Mapping[str, str], node_name: str | None) -> tuple[PolicyDoc
 
 def named_nodes(data: Mapping[str, str]) -> set[str]:
     """The nodes that keys such as `policy.static.node-1` name."""
-    parts = [key.split(".", 2) for key in data]
-    return {one[2] for one in parts if len(one) == 3 and one[0] == "policy" and one[1].lower() in NAMES and one[2]}
+    keys = [key.split(".", 2) for key in data]
+    return {key[2] for key in keys if len(key) == 3 and key[0] == "policy" and key[1].lower() in NAMES and key[2]}
 
 
 def placed(texts: Sequence[str], where: str, lines: Mapping[str, int]) -> list[str]:
-    """What was said of keys, with the file and the line at which each key stands."""
+    """Messages about keys, each with the file and the line of its key."""
     return [f"{where}{_line(text, lines)}: {text}" for text in texts]
 
 
@@ -142,17 +142,17 @@ def _objects(node: DocumentNode) -> Iterator[DocumentNode]:
 
 def title_of(node: DocumentNode) -> str:
     """What tells an object from all others of a cluster: its kind, its namespace if it has one, its name."""
-    where = [word for word in (_said(node, "namespace"), _said(node, "name")) if word]
+    where = [word for word in (_metadata_text(node, "namespace"), _metadata_text(node, "name")) if word]
     return " ".join((text_of(node, "kind"), "/".join(where))).rstrip()
 
 
-def _said(node: DocumentNode, name: str) -> str:
+def _metadata_text(node: DocumentNode, name: str) -> str:
     metadata = _child(node, "metadata")
     return "" if metadata is None else text_of(metadata, name)
 
 
 def text_of(node: DocumentNode, name: str) -> str:
-    """What stands under a key; empty if nothing."""
+    """The text of a key; empty if there is none."""
     found = _child(node, name)
     return "" if found is None else found.text
 

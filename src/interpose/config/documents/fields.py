@@ -27,11 +27,11 @@ _MUCH_ALIKE: Final = 0.8
 
 
 class Report:
-    """What is wrong with one document; `where` names it in every message: "file /etc/x.yaml"."""
+    """The problems of one document; `where` names it in every message: "file /etc/x.yaml"."""
 
     def __init__(self, where: str) -> None:
         self._where = where
-        self._said: list[str] = []
+        self._problems: list[str] = []
         self.count = 0
 
     @property
@@ -44,7 +44,7 @@ class Report:
         self.count += 1
         if self.count <= _MAX_PROBLEMS:
             line = f" line {node.line}" if node.line else ""
-            self._said.append(f"{self._where}{line}: " + (f"{key}: {text}" if key else text))
+            self._problems.append(f"{self._where}{line}: " + (f"{key}: {text}" if key else text))
 
     def expected(self, what: str, tag: str, node: DocumentNode, key: str) -> None:
         """Note that a value is not `what` it should be; `tag` is the right one for it."""
@@ -56,37 +56,36 @@ class Report:
     def settle(self) -> None:
         """ConfigError if there was any problem."""
         if self.count > _MAX_PROBLEMS:
-            self._said.append(f"{self._where}: and {self.count - _MAX_PROBLEMS} problems more")
-        if self._said:
-            raise ConfigError(self._said)
+            self._problems.append(f"{self._where}: and {self.count - _MAX_PROBLEMS} problems more")
+        if self._problems:
+            raise ConfigError(self._problems)
 
 
 @runtime_checkable
 class Described(Protocol):
-    """A kind that can say what it takes in the words of JSON Schema."""
+    """A kind that can describe its values as JSON Schema."""
 
     def form(self) -> dict[str, Any]:
         """The schema of a value."""
 
 
 def form_of(kind: object) -> dict[str, Any]:
-    """What JSON Schema says of a kind; nothing of one that does not describe itself."""
+    """The JSON Schema of a kind; empty for one that does not describe itself."""
     return kind.form() if isinstance(kind, Described) else {}
 
 
 class FieldKind(Protocol):
-    """What a key may hold."""
+    """The kind of value that a key may have."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Any:
-        """The value; None with a problem in the report if it is none of this kind. Nulls are not asked about."""
+        """The value; None with a problem in the report if it is not of this kind. Not called for nulls."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Somebody else's: anything."""
+    """A value that is not read: anything is allowed."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> None:
-        """Nothing."""
         return
 
 
@@ -98,7 +97,6 @@ class Number:
     high: int
 
     def read(self, node: DocumentNode, key: str, report: Report) -> int | None:
-        """The number."""
         if node.tag == "int" and _WHOLE.fullmatch(node.text) and self.low <= int(node.text) <= self.high:
             return int(node.text)
         report.expected(f"a number from {self.low} to {self.high}", "int", node, key)
@@ -111,33 +109,29 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class FlagField:
-    """True or false."""
+    """A boolean, true or false."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> bool | None:
-        """Which of them."""
         if node.tag == "bool":
             return node.text.lower() in _TRUE
         report.expected("true or false", "bool", node, key)
         return None
 
     def form(self) -> dict[str, Any]:
-        """A boolean."""
         return {"type": "boolean"}
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Any text."""
+    """A text of any content."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> str | None:
-        """The text."""
         if node.tag == "str":
             return node.text
         report.expected("text", "str", node, key)
         return None
 
     def form(self) -> dict[str, Any]:
-        """A text."""
         return {"type": "string"}
 
 
@@ -161,10 +155,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """Text by names that are not ours, as labels are."""
+    """A map of texts with free names, as labels are."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, str] | None:
-        """The texts."""
         if node.tag != "map":
             report.expected("a group of keys", "map", node, key)
             return None
@@ -192,7 +185,7 @@ class Items:
     make: Callable[[tuple[Any, ...]], Any]
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Any:
-        """What `make` makes of them."""
+        """The result of `make` for all items."""
         if node.tag != "list":
             report.expected("a list", "list", node, key)
             return None
@@ -201,7 +194,6 @@ class Items:
         return _made(self.make, found, node, key, report, before)
 
     def form(self) -> dict[str, Any]:
-        """A list."""
         return {"type": "array", "items": form_of(self.kind)}
 
 
@@ -213,8 +205,8 @@ def _as_is(values: dict[str, Any]) -> dict[str, Any]:
 class FieldGroup:
     """Keys with their kinds. `make` gets the values of those that are there; its ValueError is a problem of the group.
 
-    A `loose` group is somebody else's, of which only some keys are read: other keys are fine, unless they look like a
-    slip of one that is.
+    A `loose` group is defined by another program, and only some of its keys are read: other keys are fine, unless they
+    look like a slip of one that is.
     """
 
     keys: Mapping[str, FieldKind]
@@ -223,7 +215,7 @@ class FieldGroup:
     loose: bool = field(default=False, kw_only=True)
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Any:
-        """What `make` makes of the values; not asked if one of them has a problem."""
+        """The result of `make` for the values; None if one of them has a problem."""
         if node.tag != "map":
             report.expected("a group of keys", "map", node, key)
             return None
@@ -255,7 +247,7 @@ class FieldGroup:
         return {"type": "object", "properties": keys, **required, "additionalProperties": self.loose}
 
     def _unknown(self, name: str, child: DocumentNode, where: str, report: Report) -> None:
-        if report.full:  # nobody reads what it was meant to be
+        if report.full:  # no room for a suggestion
             if not self.loose:
                 report.say(child, where, "is not a known key")
             return
@@ -265,7 +257,7 @@ class FieldGroup:
 
 
 def or_null(form: dict[str, Any]) -> dict[str, Any]:
-    """The same, or nothing."""
+    """The JSON Schema of the same value or null."""
     return {"anyOf": [form, {"type": "null"}]} if form else form
 
 

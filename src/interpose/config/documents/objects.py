@@ -47,7 +47,6 @@ class Quantities:
     """Amounts by the name of a resource."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, Fraction] | None:
-        """The amounts, exact."""
         if node.tag != "map":
             report.expected("a group of keys", "map", node, key)
             return None

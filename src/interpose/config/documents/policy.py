@@ -160,24 +160,23 @@ class _ConfigMap:
         self._warnings: list[str] = []
 
     def sort(self, key: str, text: str) -> None:
-        """Note one key."""
         module, _, rest = key.partition(".")
         name, _, node = rest.partition(".")
         policy = NAMES.get(name.lower())
         if module != _POLICY or name.lower() in _OTHER_POLICIES:
-            self._warnings.append(f"{_place(key)}: has no effect here")
+            self._warnings.append(f"{_position(key)}: has no effect here")
         elif policy is None:
             self._sort_field(key, name, text)
         elif node in ("", self._node_name):
             chosen = self._specific if node else self._general
             if policy in chosen:
-                self._problems.append(f"{_place(key)}: is about the policy {policy}, as {chosen[policy][0]} is")
+                self._problems.append(f"{_position(key)}: is about the policy {policy}, as {chosen[policy][0]} is")
             chosen[policy] = key, text
         elif names_option(policy, node):
             # As a node's name it would be another node's, and be ignored without a word.
-            self._problems.append(f"{_place(key)}: options belong into the text of the key {_POLICY}.{name}")
+            self._problems.append(f"{_position(key)}: options belong into the text of the key {_POLICY}.{name}")
         elif names_option(policy, node.partition(".")[0]):
-            self._warnings.append(f"{_place(key)}: is taken to be for the node {node}, has no effect on this one")
+            self._warnings.append(f"{_position(key)}: is taken to be for the node {node}, has no effect on this one")
 
     def _sort_field(self, key: str, name: str, text: str) -> None:
         if not name or name.lower() in _FIELDS:
@@ -185,7 +184,7 @@ class _ConfigMap:
             return
         close = closest(name, [*NAMES, *_FIELDS.values()])
         meant = f", did you mean {_POLICY}.{close}?" if close else ""
-        self._problems.append(f"{_place(key)}: {quoted(name)} is not a known policy{meant}")
+        self._problems.append(f"{_position(key)}: {quoted(name)} is not a known policy{meant}")
 
     def read(self) -> PolicyDocument:
         """Everything that is said, or everything that is wrong with it."""
@@ -194,7 +193,7 @@ class _ConfigMap:
         for policy in NAMES.values():
             general = self._general.get(policy)
             if general is not None and policy in whole.options:
-                self._problems.append(f"{_place(general[0])}: the key {_POLICY} has options of {policy} too")
+                self._problems.append(f"{_position(general[0])}: the key {_POLICY} has options of {policy} too")
         for policy, (key, text) in {**self._general, **self._specific}.items():
             options[policy] = self._read_options(policy, key, text)
         if self._problems:
@@ -206,7 +205,7 @@ class _ConfigMap:
         merged: dict[str, Any] = {}
         origin: dict[str, str] = {}
         for key, text in self._fields.items():
-            report = Report(_place(key))
+            report = Report(_position(key))
             node = self._parse(key, text)
             if node is None or node.tag == "null":
                 continue
@@ -216,10 +215,10 @@ class _ConfigMap:
             node = unfold(node, "", _DOTTED - 1, report)
             values = _POLICY_KEYS.read(node, "", report)
             self._settle(report)
-            self._warnings += _policy_warnings(node, _place(key), "")
+            self._warnings += _policy_warnings(node, _position(key), "")
             for name, value in (values or {}).items():
                 if name in merged:
-                    self._problems.append(f"{_place(key)}: {name} is in the key {origin[name]} too")
+                    self._problems.append(f"{_position(key)}: {name} is in the key {origin[name]} too")
                 merged[name], origin[name] = value, key
         return _document(merged)
 
@@ -227,17 +226,17 @@ class _ConfigMap:
         node = self._parse(key, text)
         if node is None:
             return None
-        report = Report(_place(key))
+        report = Report(_position(key))
         options = read_options(policy, unfold(node, "", 1, report), "", report)
         self._settle(report)
-        self._warnings += [_ineffective(child, _place(key), name) for name, child in without_effect(policy, node)]
+        self._warnings += [_ineffective(child, _position(key), name) for name, child in without_effect(policy, node)]
         return options
 
     def _parse(self, key: str, text: str) -> DocumentNode | None:
         if all(not line.strip() or line.lstrip().startswith("#") for line in text.splitlines()):
             return DocumentNode(tag="null")
         try:
-            return parse_document(text, _place(key))
+            return parse_document(text, _position(key))
         except ConfigError as error:
             self._problems += error.problems
             return None
@@ -249,7 +248,7 @@ class _ConfigMap:
             self._problems += error.problems
 
 
-def _place(key: str) -> str:
+def _position(key: str) -> str:
     return f"ConfigMap key {key}" if key.isprintable() else f"ConfigMap key {quoted(key)}"
 
 
@@ -263,7 +262,6 @@ class _Cpu:
     amounts: bool
 
     def read(self, node: DocumentNode, key: str, report: Report) -> CpuAmount | None:
-        """The amount."""
         if node.tag not in ("str", "int", "float"):
             report.expected("an amount of CPU or a list of CPUs", "str", node, key)
             return None
@@ -322,7 +320,7 @@ _POLICY_KEYS: Final = AnyCase(
     FieldGroup(
         {
             **_FIXED,
-            **{one.name: _Options(one.name) for one in POLICIES},
+            **{policy.name: _Options(policy.name) for policy in POLICIES},
             **{name: Unread() for name in _OTHER_POLICIES},
         }
     ),

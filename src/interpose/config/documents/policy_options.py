@@ -1,4 +1,4 @@
-"""What each policy can be told in a document: names, kinds of values, and the typed options they become.
+"""The options of each policy in a document: names, kinds of values, and the typed options they become.
 
 Keys count in any case, as in the files of others that this reads: `cpuLists` is `CPULists`. Pure; problems go to the
 report of the document.
@@ -48,17 +48,16 @@ class AnyCase:
 
 def _any_case(name: str) -> str:
     """A pattern for a name in any case; JSON Schema has no switch for that."""
-    return "^" + "".join(f"[{one.upper()}{one}]" if one.isalpha() else one for one in name.lower()) + "$"
+    return "^" + "".join(f"[{letter.upper()}{letter}]" if letter.isalpha() else letter for letter in name.lower()) + "$"
 
 
 @dataclass(frozen=True, slots=True)
 class NamedFields:
-    """Values of one kind by names that are not ours."""
+    """A map of values of one kind with free names."""
 
     kind: FieldKind
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, Any] | None:
-        """The values."""
         if node.tag != "map":
             report.expected("a group of keys", "map", node, key)
             return None
@@ -72,7 +71,6 @@ class NamedFields:
         return MappingProxyType(found)
 
     def form(self) -> dict[str, Any]:
-        """Any keys."""
         return {"type": "object", "additionalProperties": form_of(self.kind)}
 
 
@@ -81,7 +79,6 @@ class FlagText:
     """True or false, also as text: the kubelet's options are a map of texts."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> bool | None:
-        """Which of them."""
         if node.tag == "str" and node.text.lower() in ("true", "false"):
             return node.text.lower() == "true"
         return FlagField().read(node, key, report)
@@ -121,7 +118,6 @@ class AbsolutePath:
     """An absolute path; empty is as good as absent."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> str | None:
-        """The path."""
         if node.tag == "str" and not node.text:
             return None
         if node.tag == "str" and node.text.startswith("/") and node.text.isprintable():

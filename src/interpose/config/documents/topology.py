@@ -45,7 +45,6 @@ class CpuList:
     """A list of CPUs as the kernel writes it; a lone number is one, too."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> CpuSet | None:
-        """The set."""
         if node.tag not in ("str", "int"):
             report.expected("a list of CPUs such as 0-3,8", "str", node, key)
             return None
@@ -58,10 +57,9 @@ class CpuList:
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """Distances by node."""
+    """A map of distances by number of the NUMA node."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[int, int] | None:
-        """The distances."""
         if node.tag != "map":
             report.expected("distances by node", "map", node, key)
             return None
@@ -79,10 +77,9 @@ class Distances:
 
 @dataclass(frozen=True, slots=True)
 class _Size:
-    """Memory."""
+    """An amount of memory in bytes, with a unit."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> int | None:
-        """Bytes."""
         match = _SIZE.fullmatch(node.text.upper()) if node.tag in ("str", "int") else None
         if match is None:
             report.expected("an amount of memory such as 4G", "str", node, key)
@@ -113,28 +110,28 @@ def read_groups(node: DocumentNode, report: Report) -> Topology | None:
 def _machine(groups: tuple[dict[str, Any], ...]) -> Topology:
     blocks = [_block(group) for group in groups]
     first = 0
-    given: dict[tuple[int, int], int] = {}
+    distances: dict[tuple[int, int], int] = {}
     beside: list[tuple[int, int]] = []  # node, size of the persistent memory next to it
     matrix: tuple[tuple[int, ...], ...] | None = None
     for group, block in zip(groups, blocks, strict=True):
         nodes = range(first, first + block.packages * block.dies * block.nodes)
         first = nodes.stop
         for other, distance in group.get("node-dist", {}).items():
-            given |= {pair: distance for one in nodes for pair in ((one, other), (other, one)) if one != other}
+            distances |= {pair: distance for node in nodes for pair in ((node, other), (other, node)) if node != other}
         if group.get("mem") and group.get("nvmem") and group.get("dimm", True):
-            beside += [(one, group["nvmem"]) for one in nodes]
+            beside += [(node, group["nvmem"]) for node in nodes]
         matrix = group.get("dist-all", matrix)
     if matrix is not None:
-        given = _all_distances(matrix, first)
+        distances = _all_distances(matrix, first)
     for number, (owner, size) in enumerate(beside, first):
         blocks.append(Block(cores=0, memory_bytes=size, memory=MemoryKind.PMEM))
         for other in range(first + len(beside)):
             distance = _NEAR_PMEM if other == owner else _FAR_PMEM
             if other != number:
-                given.setdefault((number, other), distance)
-                given.setdefault((other, number), distance)
+                distances.setdefault((number, other), distance)
+                distances.setdefault((other, number), distance)
     common = {field: group[key] for group in groups for key, field in _COMMON.items() if key in group}
-    layout = MachineLayout(**{"same_die": 11, "same_package": 21, "other_package": 21, **common}, distances=given)
+    layout = MachineLayout(**{"same_die": 11, "same_package": 21, "other_package": 21, **common}, distances=distances)
     return build(blocks, layout)
 
 
@@ -256,7 +253,7 @@ class _Parts:
 def _check(found: Mapping[str, Any], node: DocumentNode, report: Report) -> None:
     """What no single value shows."""
     lists = {name: child.items for name, child in node.entries}
-    parts = _Parts({cpu.id: cpu for cpu in found["cpus"]}, {one["id"]: one for one in found["nodes"]})
+    parts = _Parts({cpu.id: cpu for cpu in found["cpus"]}, {values["id"]: values for values in found["nodes"]})
     online = CpuSet.of(parts.cpus)
     for key, values, problems in _tables(found):
         seen: set[int] = set()

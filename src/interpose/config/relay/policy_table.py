@@ -19,7 +19,7 @@ def _policy() -> SettingKind:
 
     form = {"type": "string", "enum": ["", *NAMES]}
     return SettingKind(
-        name=" or ".join(one.name for one in POLICIES), accepts=frozenset({"str"}), parse=parse, form=form
+        name=" or ".join(policy.name for policy in POLICIES), accepts=frozenset({"str"}), parse=parse, form=form
     )
 
 

@@ -25,7 +25,7 @@ class RuntimeCgroupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSettings:
-    """CNI."""
+    """Settings of the pod network (CNI)."""
 
     conf_dir: str = "/etc/cni/net.d"
     bin_dirs: tuple[str, ...] = ("/opt/cni/bin", "/usr/lib/cni")

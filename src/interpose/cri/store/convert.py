@@ -71,7 +71,7 @@ def to_resources(message: cri.LinuxContainerResources) -> LinuxResources:
     if not message.ByteSize():
         return NO_RESOURCES
     values: dict[str, Any] = {name: getattr(message, name) for name in SCALARS}
-    values["hugepage_limits"] = tuple((one.page_size, one.limit) for one in message.hugepage_limits)
+    values["hugepage_limits"] = tuple((limit.page_size, limit.limit) for limit in message.hugepage_limits)
     values["unified"] = _plain(message.unified)
     return LinuxResources(**values)
 
@@ -203,12 +203,10 @@ def list_containers(*, uid: str = "", pod_id: str = "", container_id: str = "") 
 
 
 def pod_status(ref: str) -> bytes:
-    """A verbose PodSandboxStatus."""
     return cri.PodSandboxStatusRequest(pod_sandbox_id=ref, verbose=True).SerializeToString()
 
 
 def container_status(ref: str) -> bytes:
-    """A verbose ContainerStatus."""
     return cri.ContainerStatusRequest(container_id=ref, verbose=True).SerializeToString()
 
 

@@ -16,7 +16,7 @@ _MOST: Final = 1024
 
 
 class PodKey(NamedTuple):
-    """What the runtime keeps unique among pods."""
+    """The key that is unique among pods of a runtime."""
 
     namespace: str
     name: str
@@ -25,7 +25,7 @@ class PodKey(NamedTuple):
 
 
 class ContainerKey(NamedTuple):
-    """What the runtime keeps unique among containers."""
+    """The key that is unique among containers of a runtime."""
 
     pod_uid: str
     name: str
@@ -53,7 +53,7 @@ Key = PodKey | ContainerKey
 
 
 class PendingCreates:
-    """Ordered by age."""
+    """Creates with unknown outcome, the oldest first."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._entries: dict[Key, Entry] = {}
@@ -70,7 +70,7 @@ class PendingCreates:
         return isinstance(entry, Entry) and self._entries.get(entry.key) is entry
 
     def add(self, record: Pod | Container, *, pod_uid: str = "") -> Entry | None:
-        """A create is in doubt. Returns the entry that had to make room, if one had to."""
+        """Add a create with unknown outcome. Returns the oldest entry if it had to make room."""
         entry: Entry
         if isinstance(record, Pod):
             entry = PendingPod(key=pod_key(record), pod=record)
@@ -81,23 +81,22 @@ class PendingCreates:
         return self._entries.pop(next(iter(self._entries))) if len(self._entries) > self._most else None
 
     def drop(self, entry: Entry) -> None:
-        """It is settled."""
         if entry in self:
             del self._entries[entry.key]
 
     def drop_pod(self, pod: Pod) -> None:
-        """This pod is known to exist."""
+        """Drop the entry of a pod that is known to exist."""
         if self._entries:
             self._entries.pop(pod_key(pod), None)
 
     def drop_container(self, container: Container, pod: Pod | None) -> None:
-        """This container is known to exist."""
+        """Drop the entry of a container that is known to exist."""
         if self._entries:
             uid = pod.uid if pod is not None else container.labels.get(POD_UID, "")
             self._entries.pop(ContainerKey(uid, container.name, container.attempt), None)
 
     def drop_members(self, pod_id: str) -> None:
-        """A pod is gone, so nothing can be in it."""
+        """Drop the entries of all containers of a removed pod."""
         for entry in self:
             if isinstance(entry, PendingContainer) and entry.container.pod_id == pod_id:
                 self.drop(entry)

@@ -1,8 +1,8 @@
-"""What the caller asked for, where somebody changed it on the way: how that survives a restart of ours.
+"""What the caller requested, where it was changed on the way: how that survives a restart of the relay.
 
 The create request carries an annotation with the caller's values of the changed fields, and only of those. Read back, a
 value counts as long as the runtime still has what it was created with; a field updated since then reports what it is.
-Nothing here fails: an annotation that is damaged, or that a stranger wrote, is as good as none.
+Nothing here fails: an annotation that is damaged, or that is not ours, is as good as none.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any, Final
 from interpose.core.model.resources import FIELDS, INT64, NO_RESOURCES, LinuxResources
 
 ANNOTATION: Final = "interpose/requested"
-# Metadata of an update that nobody asked for: a hook server puts its own values right.
+# Metadata of an update that is not a request of the kubelet: a hook server restores its own values.
 NOT_REQUESTED: Final = (b"interpose-requested", b"no")
 _PARENT: Final = "cgroup_parent"
 
@@ -82,8 +82,8 @@ def _read(name: str, raw: Any) -> Any:
 def _pairs(raw: Any) -> tuple[tuple[str, int], ...] | None:
     if not isinstance(raw, list):
         return None
-    pairs = tuple(tuple(one) if isinstance(one, list) else () for one in raw)
-    return pairs if all(len(one) == 2 and type(one[0]) is str and type(one[1]) is int for one in pairs) else None
+    pairs = tuple(tuple(item) if isinstance(item, list) else () for item in raw)
+    return pairs if all([type(part) for part in pair] == [str, int] for pair in pairs) else None
 
 
 def _plain(value: Any) -> Any:

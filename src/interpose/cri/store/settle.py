@@ -1,4 +1,4 @@
-"""What became of the creates whose outcome nobody knows.
+"""Finding the outcome of creates that is unknown.
 
 The runtime is asked for everything of the pod in question. What it shows under the same name and attempt was created,
 and is recorded as it was sent. What it does not show twice, a pause apart, was not: a single look may come while
@@ -57,8 +57,8 @@ class Settler:
             missed = {entry.key: missed[entry.key] for entry in entries if missed.get(entry.key, (None,))[0] is entry}
             try:
                 for entry in entries:
-                    # Others may have settled it while the runtime was asked about the one before.
-                    if entry in self._store.pending and not await self._look(entry):
+                    # It may have been settled while the runtime was asked about the entry before.
+                    if entry in self._store.pending and not await self._look_up(entry):
                         _, first = missed.setdefault(entry.key, (entry, clock()))
                         if clock() - first >= self._pause:
                             self._drop(entry)
@@ -70,14 +70,14 @@ class Settler:
             if self._store.pending:
                 await asyncio.sleep(self._pause)
 
-    async def _look(self, entry: Entry) -> bool:
+    async def _look_up(self, entry: Entry) -> bool:
         """Whether the runtime shows it; if so it is recorded."""
-        # Nobody knows the id yet, so a removal of anything meanwhile may have been of this one: then look again.
-        with self._store.asking("") as question:
+        # The id is unknown, so a removal of anything meanwhile may have been of this one: then look again.
+        with self._store.query("") as query:
             found = await (self._pod(entry) if isinstance(entry, PendingPod) else self._container(entry))
         if found is None:
             return False
-        if entry not in self._store.pending or question.stale:
+        if entry not in self._store.pending or query.stale:
             return True
         # What the store has learned by itself meanwhile may be newer.
         if isinstance(found, Pod):
@@ -92,9 +92,9 @@ class Settler:
         pod = entry.pod
         # Without the label, as with callers that are no kubelet, only a full list shows it.
         uid = pod.uid if pod.labels.get(POD_UID) == pod.uid else ""
-        for one in convert.listed_pods(await self._call("ListPodSandbox", convert.list_pods(uid=uid))):
-            if PodKey(one.namespace, one.name, one.uid, one.attempt) == entry.key:
-                return replace(pod, id=one.id, ready=one.ready)
+        for listed in convert.listed_pods(await self._call("ListPodSandbox", convert.list_pods(uid=uid))):
+            if PodKey(listed.namespace, listed.name, listed.uid, listed.attempt) == entry.key:
+                return replace(pod, id=listed.id, ready=listed.ready)
         return None
 
     async def _container(self, entry: PendingContainer) -> Container | None:
@@ -102,14 +102,14 @@ class Settler:
         uid = container.labels.get(POD_UID, "")
         message = convert.list_containers(uid=uid) if uid else convert.list_containers(pod_id=container.pod_id)
         found = [
-            one
-            for one in convert.listed_containers(await self._call("ListContainers", message))
-            if (one.name, one.attempt) == (container.name, container.attempt)
-            and one.pod_id.startswith(container.pod_id)
+            listed
+            for listed in convert.listed_containers(await self._call("ListContainers", message))
+            if (listed.name, listed.attempt) == (container.name, container.attempt)
+            and listed.pod_id.startswith(container.pod_id)
         ]
         # Docker may show several: the one in doubt is not one that is known already.
-        one = min(found, key=lambda one: one.id in self._store.containers, default=None)
-        return None if one is None else replace(container, id=one.id, pod_id=one.pod_id, state=one.state)
+        best = min(found, key=lambda listed: listed.id in self._store.containers, default=None)
+        return None if best is None else replace(container, id=best.id, pod_id=best.pod_id, state=best.state)
 
     def _drop(self, entry: Entry) -> None:
         self._store.pending.drop(entry)

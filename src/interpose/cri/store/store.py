@@ -1,8 +1,8 @@
-"""What is known about the pods and containers of this node.
+"""The pods and containers of this node, as far as they are known.
 
-Pure: somebody tells it what happened, others ask. Records are values and are replaced, never changed. Two things are
+Pure: callers put records and read them. Records are values and are replaced, never changed. Two things are
 remembered besides them: how old each record is, so that an answer of the runtime which is older than the record cannot
-undo it, and what was asked of the runtime and not answered yet, so that an answer which comes too late is known to be.
+undo it, and which queries to the runtime are open, so that an answer which comes too late is known to be.
 Both are bounded by what exists and by what is in flight.
 """
 
@@ -19,7 +19,7 @@ _Record = TypeVar("_Record", Pod, Container)
 
 
 class StoreQuery:
-    """Something asked of the runtime about one object. `stale` once that object changed or went meanwhile."""
+    """An open query to the runtime about one object. `stale` once that object changed or was removed meanwhile."""
 
     __slots__ = ("ref", "stale")
 
@@ -37,15 +37,15 @@ class Store:
         self._members: dict[str, dict[str, None]] = {}  # pod id -> ids of its containers, in order
         self._revision = 0
         self._changed: dict[str, int] = {}  # id -> revision of its last change
-        self._questions: set[StoreQuery] = set()
+        self._queries: set[StoreQuery] = set()
         self._diverging: dict[str, Container] = {}
         self.pending = pending if pending is not None else PendingCreates()
-        # Told when the first container diverges from what was requested, and when the last one no longer does.
+        # Called when the first container diverges from what was requested, and when the last one no longer does.
         self.on_diverging: Callable[[bool], None] | None = None
-        # Told of every change of a container: the record before and after, None where there is none.
+        # Called for every change of a container: the record before and after, None where there is none.
         self.on_container: Callable[[Container | None, Container | None], None] | None = None
 
-    # -- asking
+    # -- reading
 
     @property
     def pods(self) -> Mapping[str, Pod]:
@@ -59,7 +59,7 @@ class Store:
 
     @property
     def diverging(self) -> Mapping[str, Container]:
-        """The containers that have something else than their caller asked for, by full id."""
+        """The containers with other resources than their caller asked for, by full id."""
         return self._diverging
 
     def pod(self, ref: str) -> Pod | None:
@@ -72,9 +72,9 @@ class Store:
 
     def containers_of(self, pod_id: str) -> tuple[Container, ...]:
         """The containers of a pod, in the order they became known."""
-        return tuple(self._containers[one] for one in self._members.get(pod_id, ()))
+        return tuple(self._containers[container_id] for container_id in self._members.get(pod_id, ()))
 
-    # -- telling
+    # -- writing
 
     def put_pod(self, pod: Pod) -> None:
         """Record a pod, or replace its record."""
@@ -99,7 +99,7 @@ class Store:
             self.on_container(old, container)
 
     def remove_pod(self, ref: str) -> None:
-        """A pod is gone, and everything in it."""
+        """Remove a pod with all its containers."""
         pod = self.pod(ref)
         pod_id = pod.id if pod is not None else ref
         for container in self.containers_of(pod_id):
@@ -111,7 +111,6 @@ class Store:
         self.disturb(pod_id)
 
     def remove_container(self, ref: str) -> None:
-        """A container is gone."""
         container = self.container(ref)
         if container is None:
             self.disturb(ref)
@@ -124,14 +123,14 @@ class Store:
         if self.on_container is not None:
             self.on_container(container, None)
 
-    # -- what comes late
+    # -- answers that come late
 
     def mark(self) -> int:
-        """To be taken before the runtime is asked: what changes from now on is newer than its answer."""
+        """A mark to be taken before the runtime is asked: later changes are newer than its answer."""
         return self._revision
 
     def unchanged_since(self, object_id: str, mark: int) -> bool:
-        """Whether there is such a record and an answer asked for at `mark` is news about it."""
+        """Whether there is such a record, and an answer to a query at `mark` is newer than it."""
         changed = self._changed.get(object_id)
         return changed is not None and changed <= mark
 
@@ -157,37 +156,41 @@ class Store:
         """Remove what a complete list asked for at `mark` does not show; None: no such list. Returns how many."""
         before = len(self._pods) + len(self._containers)
         if pods is not None:
-            for pod_id in [one for one in self._pods if one not in pods and self._changed.get(one, 0) <= mark]:
+            for pod_id in self._older(self._pods, pods, mark):
                 self.remove_pod(pod_id)
         if containers is not None:
-            for one in [one for one in self._containers if one not in containers and self._changed.get(one, 0) <= mark]:
-                self.remove_container(one)
+            for container_id in self._older(self._containers, containers, mark):
+                self.remove_container(container_id)
         return before - len(self._pods) - len(self._containers)
 
-    def ask(self, ref: str) -> StoreQuery:
-        """The runtime is asked about this pod or container: the question says whether its answer still holds."""
-        question = StoreQuery(ref)
-        self._questions.add(question)
-        return question
+    def _older(self, records: Mapping[str, object], listed: Collection[str], mark: int) -> list[str]:
+        """Ids of the records that are not listed and did not change since the mark."""
+        return [key for key in records if key not in listed and self._changed.get(key, 0) <= mark]
 
-    def answered(self, question: StoreQuery) -> None:
-        """The runtime has answered; the question is forgotten."""
-        self._questions.discard(question)
+    def begin_query(self, ref: str) -> StoreQuery:
+        """Note that the runtime is asked about this pod or container: the query says whether its answer still holds."""
+        query = StoreQuery(ref)
+        self._queries.add(query)
+        return query
+
+    def end_query(self, query: StoreQuery) -> None:
+        """Note that the runtime has answered."""
+        self._queries.discard(query)
 
     @contextmanager
-    def asking(self, ref: str) -> Iterator[StoreQuery]:
-        """`ask` and `answered` around a block."""
-        question = self.ask(ref)
+    def query(self, ref: str) -> Iterator[StoreQuery]:
+        """`begin_query` and `end_query` around a block."""
+        query = self.begin_query(ref)
         try:
-            yield question
+            yield query
         finally:
-            self.answered(question)
+            self.end_query(query)
 
     def disturb(self, ref: str) -> None:
-        """Something happened to an object, known or not: answers about it that are on their way are stale."""
-        for question in self._questions:
-            if question.ref.startswith(ref) or ref.startswith(question.ref):
-                question.stale = True
+        """Make open queries about an object stale, known or not: something happened to it."""
+        for query in self._queries:
+            if query.ref.startswith(ref) or ref.startswith(query.ref):
+                query.stale = True
 
     def _touch(self, object_id: str) -> None:
         self._revision += 1

@@ -2,7 +2,7 @@
 
 Lists say what exists; the verbose status of what is unknown says the rest. Whatever the runtime answers is old by the
 time it is here, so an answer never undoes what the store learned since the question: see `Store.mark` and
-`Store.asking`. Nothing here stands in the way of a call: calls only ask for a record, or say that something is due.
+`Store.query`. Nothing here delays a call: calls only look a record up, or say that something is due.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _SILENT: Final = frozenset((Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED))
 
 
 class ObjectKind(StrEnum):
-    """What is looked up."""
+    """The kind of a record that is looked up."""
 
     POD = "pod"
     CONTAINER = "container"
@@ -50,7 +50,7 @@ class ObjectKind(StrEnum):
 
 
 class Synchronizer:
-    """Brings the store in step, finds single records, settles creates in doubt. `call` asks the runtime."""
+    """Synchronizes the store, finds single records, settles creates with unknown outcome. `call` calls the runtime."""
 
     def __init__(self, store: Store, call: Calls, *, settle_pause: float = 1.0) -> None:
         self.store = store
@@ -65,10 +65,10 @@ class Synchronizer:
         self._wanted: dict[tuple[ObjectKind, str], None] = {}
         self._trouble = ""
         self._failed = 0
-        self._inherited: dict[str, str] = {}  # by container: what was requested, as a predecessor noted it
-        # Told whenever the runtime has listed everything, with the number of records that could not be looked up.
+        self._inherited: dict[str, str] = {}  # by container: what was requested, from the previous instance
+        # Called whenever the runtime has listed everything, with the number of records that could not be looked up.
         self.on_listed: Callable[[int], None] | None = None
-        # Told of a container that a look shows to run, unlike its record: no start that passed here has told so.
+        # Called with a container that the runtime shows as running, unlike its record: no start of it passed here.
         self.on_started: Callable[[str], None] | None = None
         self.troubles: dict[str, str] = {}  # records that could not be looked up the last time, and why; some of them
         self._retry: asyncio.TimerHandle | None = None
@@ -76,7 +76,7 @@ class Synchronizer:
         self.in_step = False  # whether the last attempt to bring the whole store in step worked
 
     def inherit(self, notes: object) -> None:
-        """What a predecessor knew of what was requested; it counts where the record is made from the runtime's answer.
+        """Take over the requested resources that the previous instance knew; they count in records made from answers.
 
         It is newer than the annotation of the container, which says what was requested when that was made.
         """
@@ -90,7 +90,7 @@ class Synchronizer:
         self._due = True
         self._completely |= completely
         if self._run is None or self._run.done():
-            self._run = self._tasks.spawn(self._runs(), name="bring the store in step")
+            self._run = self._tasks.spawn(self._resync_while_due(), name="bring the store in step")
 
     async def resync(self, *, completely: bool = False) -> bool:
         """Bring the store in step; returns after a run that began now or later, with whether it worked."""
@@ -99,22 +99,22 @@ class Synchronizer:
             await asyncio.shield(self._run)
         return self.in_step
 
-    async def _runs(self) -> None:
+    async def _resync_while_due(self) -> None:
         while self._due:
             completely, self._due, self._completely = self._completely, False, False
             try:
-                await self._once(completely)
+                await self._resync_once(completely)
             except RpcError as error:
                 self.in_step = False
                 self._completely |= completely
-                # Told once: a runtime that is away is asked again and again.
+                # Logged as a warning once: a runtime that is away is asked again and again.
                 log = _log.debug if self._trouble else _log.warning
                 self._trouble = str(error)
                 log("Store is not in step: the runtime does not list", extra={"kv": {"err": self._trouble}})
-            self._again_later()
+            self._schedule_retry()
 
-    def _again_later(self) -> None:
-        """What is not complete is tried again by itself: nobody else knows that something is missing."""
+    def _schedule_retry(self) -> None:
+        """Schedule another run if this one was not complete: no caller knows that something is missing."""
         if self._retry is not None:
             self._retry.cancel()
             self._retry = None
@@ -123,22 +123,27 @@ class Synchronizer:
             return
         self._retry = asyncio.get_running_loop().call_later(self._backoff.next(), self.resync_soon)
 
-    async def _once(self, completely: bool) -> None:
+    async def _resync_once(self, completely: bool) -> None:
         store, mark = self.store, self.store.mark()
         pods = _readable(convert.listed_pods, await self._call("ListPodSandbox", convert.list_pods()))
         containers = _readable(convert.listed_containers, await self._call("ListContainers", convert.list_containers()))
-        removed = self.see_pods(pods, mark) + self.see_containers(containers, mark)
-        new_pods = [one.id for one in pods if one.id not in store.pods]
-        new_containers = [one.id for one in containers if one.id not in store.containers]
-        known = [one.id for one in containers if one.id in store.containers] if completely else []
+        removed = self.apply_pod_list(pods, mark) + self.apply_container_list(containers, mark)
+        new_pods = [pod.id for pod in pods if pod.id not in store.pods]
+        new_containers = [container.id for container in containers if container.id not in store.containers]
+        known = [container.id for container in containers if container.id in store.containers] if completely else []
         troubles: dict[str, str] = {}
         self.troubles = troubles
-        failed = await self._each([(ObjectKind.POD, one) for one in new_pods], troubles=troubles)
-        failed += await self._each([(ObjectKind.CONTAINER, one) for one in new_containers], troubles=troubles)
-        stale = await self._each([(ObjectKind.AGAIN, one) for one in known], troubles=troubles)
+        failed = await self._look_up_each([(ObjectKind.POD, pod_id) for pod_id in new_pods], troubles=troubles)
+        failed += await self._look_up_each(
+            [(ObjectKind.CONTAINER, container_id) for container_id in new_containers], troubles=troubles
+        )
+        stale = await self._look_up_each(
+            [(ObjectKind.AGAIN, container_id) for container_id in known], troubles=troubles
+        )
         failed += stale
         self._completely |= stale > 0  # unlike what is new, the next list would not show that they are due
-        added = sum(one in store.pods for one in new_pods) + sum(one in store.containers for one in new_containers)
+        added = sum(pod_id in store.pods for pod_id in new_pods)
+        added += sum(container_id in store.containers for container_id in new_containers)
         again = failed == self._failed and (failed > 0 or self.in_step)
         self._failed, self.in_step, self._trouble = failed, not failed, ""
         counts = {
@@ -148,20 +153,20 @@ class Synchronizer:
             "pods": len(store.pods),
             "removed": removed,
         }
-        # What failed is tried at every run: told when it happens, not each time it happens again.
-        news = added or removed or completely or not again
-        level = logging.DEBUG if not news else logging.WARNING if failed else logging.INFO
+        # What failed is tried at every run: logged when it happens, not each time it happens again.
+        changed = added or removed or completely or not again
+        level = logging.DEBUG if not changed else logging.WARNING if failed else logging.INFO
         text = "Store is in step but for some records" if failed else "Store is in step with the runtime"
         _log.log(level, text, extra={"kv": counts})
         if self.on_listed is not None:
             self.on_listed(failed)
 
-    async def _each(
+    async def _look_up_each(
         self, wanted: Sequence[tuple[ObjectKind, str]], *, patient: bool = True, troubles: dict[str, str] | None = None
     ) -> int:
         """Carry out look-ups, some at a time. Returns how many failed; the next list starts those again.
 
-        Who is not patient gives up on all of them when the runtime does not answer one.
+        Without `patient`, all of them are given up when the runtime does not answer one.
         """
         looks: Mapping[ObjectKind, Callable[[str], Awaitable[object]]] = {
             ObjectKind.POD: self.pod,
@@ -190,20 +195,20 @@ class Synchronizer:
 
     # -- lists, our own and those that pass
 
-    def see_pods(self, pods: Sequence[ListedPod], mark: int) -> int:
-        """A complete list of pods that was asked for at `mark`. Returns how many records went."""
-        removed = self.store.forget_missing(mark, pods={one.id for one in pods})
-        for one in pods:
-            self.store.observe_ready(one.id, one.ready, mark)
+    def apply_pod_list(self, pods: Sequence[ListedPod], mark: int) -> int:
+        """Apply a complete list of pods that was requested at `mark`. Returns how many records were removed."""
+        removed = self.store.forget_missing(mark, pods={pod.id for pod in pods})
+        for pod in pods:
+            self.store.observe_ready(pod.id, pod.ready, mark)
         return removed
 
-    def see_containers(self, containers: Sequence[ListedContainer], mark: int) -> int:
-        """A complete list of containers that was asked for at `mark`. Returns how many records went."""
-        removed = self.store.forget_missing(mark, containers={one.id for one in containers})
-        for one in containers:
-            known = self.store.containers.get(one.id)
-            if known is not None and self.store.observe_state(one.id, one.state, mark):
-                self._note_start(known.state, one.state, one.id)
+    def apply_container_list(self, containers: Sequence[ListedContainer], mark: int) -> int:
+        """Apply a complete list of containers that was requested at `mark`. Returns how many records were removed."""
+        removed = self.store.forget_missing(mark, containers={container.id for container in containers})
+        for container in containers:
+            known, state = self.store.containers.get(container.id), container.state
+            if known is not None and self.store.observe_state(container.id, state, mark):
+                self._note_start(known.state, state, container.id)
         return removed
 
     def _note_start(self, before: ContainerState, now: ContainerState, container_id: str) -> None:
@@ -211,7 +216,7 @@ class Synchronizer:
         if before is not running and now is running and self.on_started is not None:
             self.on_started(container_id)
 
-    def learn(self, *, pods: Iterable[str] = (), containers: Iterable[str] = ()) -> None:
+    def look_up_soon(self, *, pods: Iterable[str] = (), containers: Iterable[str] = ()) -> None:
         """Look up in the background what is not known."""
         self._look_soon(ObjectKind.POD, (one for one in pods if one not in self.store.pods))
         self._look_soon(ObjectKind.CONTAINER, (one for one in containers if one not in self.store.containers))
@@ -223,7 +228,7 @@ class Synchronizer:
 
     async def refresh(self, *refs: str) -> None:
         """Look again at containers now. A runtime that does not tell leaves the records as they are."""
-        await self._each([(ObjectKind.AGAIN, ref) for ref in refs], patient=False)
+        await self._look_up_each([(ObjectKind.AGAIN, ref) for ref in refs], patient=False)
 
     async def _refresh_again(self, ref: str) -> None:
         """The runtime may still be at work on what was asked of it."""
@@ -239,7 +244,7 @@ class Synchronizer:
     async def _learn(self) -> None:
         while self._wanted:
             wanted, self._wanted = tuple(self._wanted), {}
-            await self._each(wanted)
+            await self._look_up_each(wanted)
 
     # -- single records
 
@@ -256,12 +261,12 @@ class Synchronizer:
 
     async def _find_pod(self, ref: str) -> Pod | None:
         for _ in range(_TRIES):
-            with self.store.asking(ref) as question:
+            with self.store.query(ref) as query:
                 answer = await self._status("PodSandboxStatus", convert.pod_status(ref))
                 if answer is None:
                     return None
                 pod = _readable(convert.pod_of_status, answer)
-                if not question.stale:
+                if not query.stale:
                     if (known := self.store.pods.get(pod.id)) is None:
                         self.store.put_pod(pod)
                     return known or pod
@@ -269,7 +274,7 @@ class Synchronizer:
 
     async def _find_container(self, ref: str) -> tuple[Container, Pod] | None:
         for _ in range(_TRIES):
-            with self.store.asking(ref) as question:
+            with self.store.query(ref) as query:
                 answer = await self._status("ContainerStatus", convert.container_status(ref))
                 if answer is None:
                     return None
@@ -277,23 +282,23 @@ class Synchronizer:
                 pod_id = found.pod_id or await self._pod_id_of(found.record.id)
                 pod = await self.pod(pod_id) if pod_id else None
                 if pod is None:
-                    # It exists all the same, so nobody may take it for something the runtime does not know.
+                    # It exists all the same, so it must not look like a container that the runtime does not know.
                     raise RpcError(Code.NOT_FOUND, f"the runtime does not know the pod {pod_id} of container {ref}")
-                if not question.stale and pod.id in self.store.pods:
+                if not query.stale and pod.id in self.store.pods:
                     if (known := self.store.containers.get(found.record.id)) is None:
-                        known = self._as_inherited(found.within(pod))
+                        known = self._with_inherited_request(found.within(pod))
                         self.store.put_container(known)
                     return known, pod
         raise RpcError(Code.ABORTED, f"container {ref} changes faster than it can be looked up")
 
-    def _as_inherited(self, container: Container) -> Container:
+    def _with_inherited_request(self, container: Container) -> Container:
         note = self._inherited.pop(container.id, None)
         if note is None:
             return container
         return replace(container, requested=requested_resources(note, container.resources, None))
 
     async def _refresh(self, ref: str) -> None:
-        """Replace what the runtime knows better; what was requested is known here only."""
+        """Replace a record by the runtime's status; what was requested is known here only."""
         for _ in range(_TRIES):
             mark = self.store.mark()
             known = self.store.container(ref)
@@ -325,10 +330,10 @@ class Synchronizer:
 
     async def _pod_id_of(self, container_id: str) -> str:
         answer = await self._call("ListContainers", convert.list_containers(container_id=container_id))
-        return next((one.pod_id for one in _readable(convert.listed_containers, answer)), "")
+        return next((container.pod_id for container in _readable(convert.listed_containers, answer)), "")
 
     async def _shared(self, key: tuple[ObjectKind, str], find: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
-        """Whoever looks for the same thing at the same time waits for one look-up, which outlives each of them."""
+        """Callers that look up the same object at the same time share one look-up, which outlives each of them."""
         task: asyncio.Task[_T | RpcError] | None = self._lookups.get(key)
         if task is None:
             task = self._lookups[key] = self._tasks.spawn(_outcome(find), name=f"look up {key[0]} {key[1]}")
@@ -340,7 +345,7 @@ class Synchronizer:
             raise RpcError(outcome.code, outcome.message)
         return outcome
 
-    # -- creates in doubt
+    # -- creates with unknown outcome
 
     def settle_soon(self) -> None:
         """Find out in the background what became of the pending creates."""
@@ -358,7 +363,7 @@ class Synchronizer:
 
 
 async def _outcome(find: Callable[[], Coroutine[Any, Any, _T]]) -> _T | RpcError:
-    """An error as a value: it belongs to whoever waits, and perhaps nobody does any more."""
+    """The result, with an error as a value: perhaps no caller waits for it any more."""
     try:
         return await find()
     except RpcError as error:

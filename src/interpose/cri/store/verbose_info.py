@@ -35,12 +35,10 @@ class VerboseInfo:
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """The create request."""
         return _part(self.document, "config")
 
     @property
     def spec(self) -> Mapping[str, Any]:
-        """The OCI view."""
         return _part(self.document, "runtimeSpec")
 
     @property
@@ -48,7 +46,7 @@ class VerboseInfo:
         """The pod a container is in."""
         annotations = _part(self.spec, "annotations")
         ids = (_text(self.document.get("sandboxID")), *(_text(annotations.get(key)) for key in _SANDBOX_ANNOTATIONS))
-        return next((one for one in ids if one), "")
+        return next(filter(None, ids), "")
 
     @property
     def cgroup_parent(self) -> str:
@@ -90,11 +88,13 @@ class VerboseInfo:
 
         The request itself shows values as text or, from younger runtimes, as base64 of it; so it only says which.
         """
-        in_force = dict(_text(one).partition("=")[::2] for one in _list(_part(self.spec, "process").get("env")))
+        in_force = dict(
+            _text(variable).partition("=")[::2] for variable in _list(_part(self.spec, "process").get("env"))
+        )
         if not self.config:
             return tuple((key, value.encode()) for key, value in in_force.items())
-        asked = [one for one in _list(self.config.get("envs")) if isinstance(one, dict)]
-        pairs = ((_text(one.get("key")), _text(one.get("value"))) for one in asked)
+        envs = [env for env in _list(self.config.get("envs")) if isinstance(env, dict)]
+        pairs = ((_text(env.get("key")), _text(env.get("value"))) for env in envs)
         return tuple((key, in_force.get(key, value).encode()) for key, value in pairs)
 
 
@@ -156,5 +156,5 @@ def _texts(value: object) -> Mapping[str, str]:
 
 
 def _hugepages(value: object, size: str) -> tuple[tuple[str, int], ...]:
-    limits = [one for one in _list(value) if isinstance(one, dict)]
-    return tuple((_text(one.get(size)), _number(one.get("limit"))) for one in limits)
+    limits = [limit for limit in _list(value) if isinstance(limit, dict)]
+    return tuple((_text(limit.get(size)), _number(limit.get("limit"))) for limit in limits)

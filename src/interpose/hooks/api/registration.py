@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from interpose.config.endpoint import MAX_PATH_BYTES, parse_endpoint
-from interpose.config.strict_json import Object, Whole, expect, read_object, shown
+from interpose.config.strict_json import Object, Whole, describe, expect, read_object
 from interpose.config.values import duration, integer, refuse, show_duration
 from interpose.core.model.resources import empty_map
 from interpose.core.model.text import did_you_mean, one_edit_apart, quoted
@@ -276,7 +276,7 @@ def _priority(value: Any, where: str, _: _Notes) -> int:
 
 def _timeout(value: Any, where: str, _: _Notes) -> float:
     if not isinstance(value, str):
-        raise ConfigError(f'{where}: expected a time such as 2 or "500ms", found {shown(value)}')
+        raise ConfigError(f'{where}: expected a time such as 2 or "500ms", found {describe(value)}')
     seconds: float = _TIMEOUT.parse(str(value), where)
     return seconds
 

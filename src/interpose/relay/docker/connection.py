@@ -49,7 +49,7 @@ class ConnectionUser(Protocol):
         """dockerd does not read."""
 
     def on_writable(self) -> None:
-        """dockerd reads again."""
+        """Called when dockerd reads again."""
 
 
 class DockerConnection(DockerSocket):
@@ -239,4 +239,4 @@ class ReplyCollector:
         """The request is written whole; its size is bounded by whoever made it."""
 
     def on_writable(self) -> None:
-        """Nothing waits."""
+        """Nothing to do: nothing is queued."""

@@ -21,7 +21,7 @@ _FAREWELL: Final = 1.0
 
 
 class Drainable(Protocol):
-    """A listener."""
+    """The listener that is drained."""
 
     @property
     def links(self) -> "Collection[DockerClientConnection]": ...

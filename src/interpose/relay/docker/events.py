@@ -99,7 +99,6 @@ class StoreRefresher:
         self._timer: TimerHandle | None = None
 
     def __call__(self, event: DockerEvent) -> None:
-        """Something happened."""
         if not is_new_to_store(event, self._store):
             return
         self._waiting[event.id if len(self._waiting) < _MOST else ""] = event

@@ -16,7 +16,7 @@ class EndpointCounters(Protocol):
 
 
 class TunnelLink(Protocol):
-    """A client's connection."""
+    """A connection of a client, for its tunnel."""
 
     @property
     def tunnelled(self) -> bool: ...

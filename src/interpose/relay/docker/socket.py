@@ -160,7 +160,6 @@ class DockerSocket(asyncio.Protocol):
             self.transport.close()
 
     def abort(self) -> None:
-        """Close now."""
         self.closing = True
         self.write = discard
         if self.transport is not None:

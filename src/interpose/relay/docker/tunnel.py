@@ -32,7 +32,6 @@ class Tunnel:
         backend.user = self
 
     def from_client(self, data: bytes) -> None:
-        """Bytes for dockerd."""
         backend = self._backend
         self._stats.bytes_received += len(data)
         backend.write(data)

@@ -296,7 +296,7 @@ class ContainerUpdaters:
         busy = True
         while busy:
             # Before the lock and the gate: waiting for a start must not block other updates, or the kubelet's.
-            await self._starts.over(updater.id)
+            await self._starts.wait_for_start(updater.id)
             async with updater.lock, self._gate:
                 busy = await self._step(updater, target_of)
 

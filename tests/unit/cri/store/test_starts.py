@@ -38,8 +38,8 @@ async def test_without_a_start_nobody_waits() -> None:
     """Nor for the start of another container."""
     starts = StartTracker()
     with starts.starting(OTHER), starts.updating(OTHER):
-        await starts.over(C)
-        await starts.updates_over(C)
+        await starts.wait_for_start(C)
+        await starts.wait_for_updates(C)
         assert not starts.in_flight(C)
 
 
@@ -48,7 +48,7 @@ async def test_an_update_waits_until_the_last_start_has_ended() -> None:
     starts = StartTracker()
     with starts.starting(C):
         with starts.starting(C):
-            task = await waits(starts.over(C))
+            task = await waits(starts.wait_for_start(C))
         await asyncio.sleep(0)
         assert not task.done()
     await task
@@ -59,7 +59,7 @@ async def test_a_start_waits_for_updates_that_were_sent() -> None:
     starts = StartTracker()
     with starts.updating(C):
         with starts.updating(C):
-            task = await waits(starts.updates_over(C))
+            task = await waits(starts.wait_for_updates(C))
         await asyncio.sleep(0)
         assert not task.done()
     await task
@@ -69,13 +69,13 @@ async def test_who_waits_may_leave() -> None:
     """The others stay."""
     starts = StartTracker()
     with starts.starting(C):
-        first, second = await waits(starts.over(C)), await waits(starts.over(C))
+        first, second = await waits(starts.wait_for_start(C)), await waits(starts.wait_for_start(C))
         first.cancel()
         await asyncio.gather(first, return_exceptions=True)
         assert not second.done()
         second.cancel()
         await asyncio.gather(second, return_exceptions=True)
-    await starts.over(C)
+    await starts.wait_for_start(C)
 
 
 @pytest.mark.parametrize("first", ["update", "start"])
@@ -85,18 +85,18 @@ def test_what_meets_is_told_once_when_both_have_ended(first: str) -> None:
     if first == "update":
         with it.starts.starting(C):
             with it.starts.updating(C):
-                it.starts.sent(C)
+                it.starts.on_sent(C)
             assert it.lost == []
     else:
         with it.starts.updating(C):
             with it.starts.starting(C):
-                it.starts.sent(C)
+                it.starts.on_sent(C)
             assert it.lost == []
     assert it.lost == [C]
     with it.starts.updating(C), it.starts.updating(OTHER):
         pass
     with it.starts.starting(C):
-        it.starts.sent(C)
+        it.starts.on_sent(C)
     assert it.lost == [C]
 
 
@@ -104,7 +104,7 @@ def test_an_update_during_a_start_is_lost() -> None:
     """It did not wait any longer."""
     it = Listener()
     with it.starts.starting(C):
-        it.starts.sent(C)
+        it.starts.on_sent(C)
         with it.starts.updating(C):
             pass
         assert it.lost == []
@@ -117,7 +117,7 @@ async def test_a_start_in_doubt_is_in_flight_until_it_is_settled() -> None:
     for _ in range(2):
         it.starts.doubt(C)
     assert (it.doubted, it.starts.in_flight(C), it.starts.in_doubt(C)) == ([C], True, True)
-    task = await waits(it.starts.over(C))
+    task = await waits(it.starts.wait_for_start(C))
     it.starts.settle(C, runs=False)
     await task
     assert (it.lost, it.starts.in_doubt(C)) == ([], False)
@@ -138,8 +138,8 @@ def test_one_that_runs_without_anybody_having_seen_a_start() -> None:
     """With values of a time that nobody knows; one whose start is in flight is none of these."""
     it = Listener()
     with it.starts.starting(C):
-        it.starts.seen_running(C)
+        it.starts.on_running(C)
     assert it.lost == []
-    it.starts.seen_running(C)
+    it.starts.on_running(C)
     assert it.lost == [C]
-    StartTracker().seen_running(C)
+    StartTracker().on_running(C)

@@ -108,7 +108,7 @@ def test_changed_record_is_younger_than_the_question() -> None:
 def test_answer_about_what_went_meanwhile_is_stale() -> None:
     """Also if it was known by a part of its id only, or not at all; other objects do not matter."""
     store = filled()
-    with store.asking("p1") as known, store.asking("p1xyz") as longer, store.asking("q") as other:
+    with store.query("p1") as known, store.query("p1xyz") as longer, store.query("q") as other:
         store.remove_pod("p1")
     assert (known.stale, longer.stale, other.stale) == (True, True, False)
 
@@ -116,7 +116,7 @@ def test_answer_about_what_went_meanwhile_is_stale() -> None:
 def test_question_is_forgotten_when_answered() -> None:
     """Nothing is remembered about objects that are gone."""
     store = filled()
-    with store.asking("p1") as question:
+    with store.query("p1") as question:
         pass
     store.remove_pod("p1")
     assert not question.stale

@@ -155,7 +155,7 @@ async def test_learning_looks_up_only_what_is_unknown(node: Node) -> None:
     (sandbox,) = node.runtime.populate(1)
     calls = node.runtime.calls["ContainerStatus"]
     for _ in range(3):
-        node.sync.learn(containers=(*known, *sandbox.containers))
+        node.sync.look_up_soon(containers=(*known, *sandbox.containers))
     await eventually(lambda: len(node.store.containers) == 2, "the new container")
     assert node.runtime.calls["ContainerStatus"] == calls + 1
 
@@ -169,9 +169,9 @@ async def test_list_does_not_undo_what_came_after_the_question(node: Node) -> No
     listed = cri.ListContainersResponse()
     listed.containers.add(id=container.id, state=cri.CONTAINER_EXITED)
     items = listed_containers(listed.SerializeToString())
-    node.sync.see_containers(items, mark)
+    node.sync.apply_container_list(items, mark)
     assert node.store.containers[container.id].state is ContainerState.RUNNING
-    node.sync.see_containers(items, node.store.mark())
+    node.sync.apply_container_list(items, node.store.mark())
     assert node.store.containers[container.id].state is ContainerState.EXITED
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from interpose.config.strict_json import Object, Whole, expect, shown
+from interpose.config.strict_json import Object, Whole, describe, expect
 from interpose.core.model.cgroup import Level, Parameter
 from interpose.errors import ConfigError
 from interpose.hooks.api.hookpoint import HookPoint
@@ -156,6 +156,6 @@ def _list(value: Any, where: str) -> list[Any]:
 
 def _number(value: Any, where: str, lowest: int, highest: int) -> int:
     if not isinstance(value, Whole) or len(value) > 12 or not lowest <= int(value) <= highest:
-        found = "nothing" if value is None else shown(value)
+        found = "nothing" if value is None else describe(value)
         raise ValueError(f"{where}: expected a whole number from {lowest} to {highest}, found {found}")
     return int(value)

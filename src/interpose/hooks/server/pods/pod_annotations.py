@@ -13,7 +13,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from interpose.config.strict_json import Object, Whole, about_annotation, expect, read_object, shown
+from interpose.config.strict_json import Object, Whole, about_annotation, describe, expect, read_object
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Pod
 from interpose.core.model.qos import QosClass
@@ -258,7 +258,7 @@ def _amount(value: Any, where: str) -> Fraction:
     if value is None:
         return Fraction(0)
     if not isinstance(value, str):
-        raise ValueError(f"{where}: expected a quantity, found {shown(value)}")
+        raise ValueError(f"{where}: expected a quantity, found {describe(value)}")
     try:
         return parse_quantity(str(value), negative=False)
     except ValueError as error:
@@ -317,5 +317,5 @@ def _number(value: Any, where: str, lowest: int, highest: int) -> int:
     if value is None:
         raise ValueError(f"{where}: is missing")
     if not isinstance(value, Whole) or not _WHOLE.fullmatch(value) or not lowest <= int(value) <= highest:
-        raise ValueError(f"{where}: expected a whole number from {lowest} to {highest}, found {shown(value)}")
+        raise ValueError(f"{where}: expected a whole number from {lowest} to {highest}, found {describe(value)}")
     return int(value)

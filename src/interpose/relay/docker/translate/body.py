@@ -46,7 +46,6 @@ class JsonBody:
         self.root = read_root(self.text)
 
     def value(self, key: str) -> Any:
-        """A member."""
         item = self.root.member(key)
         return None if item is None else item.value
 
