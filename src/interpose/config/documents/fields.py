@@ -178,6 +178,29 @@ class Texts:
 
 
 @dataclass(frozen=True, slots=True)
+class NamedFields:
+    """A map of values of one kind with free names."""
+
+    kind: FieldKind
+
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, Any] | None:
+        if node.tag != "map":
+            report.expected("a group of keys", "map", node, key)
+            return None
+        found: dict[str, Any] = {}
+        for name, child in node.entries:
+            where = f"{key}.{name}" if name.isprintable() else f"{key}[{quoted(name)}]"
+            if name in found:
+                report.say(child, where, "is given twice")
+            else:
+                found[name] = self.kind.read(child, where, report)
+        return MappingProxyType(found)
+
+    def form(self) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": form_of(self.kind)}
+
+
+@dataclass(frozen=True, slots=True)
 class Items:
     """A list of values of one kind; `make` gets all of them."""
 

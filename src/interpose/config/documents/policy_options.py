@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.config.documents.fields import FieldGroup, FieldKind, FlagField, Items, Number, Report, Unread, form_of
+from interpose.config.documents.fields import FieldGroup, FlagField, Items, NamedFields, Number, Report, Unread
 from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.resources import empty_map
-from interpose.core.model.text import quoted
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions, contradictions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 
@@ -49,29 +48,6 @@ class AnyCase:
 def _any_case(name: str) -> str:
     """A pattern for a name in any case; JSON Schema has no switch for that."""
     return "^" + "".join(f"[{letter.upper()}{letter}]" if letter.isalpha() else letter for letter in name.lower()) + "$"
-
-
-@dataclass(frozen=True, slots=True)
-class NamedFields:
-    """A map of values of one kind with free names."""
-
-    kind: FieldKind
-
-    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, Any] | None:
-        if node.tag != "map":
-            report.expected("a group of keys", "map", node, key)
-            return None
-        found: dict[str, Any] = {}
-        for name, child in node.entries:
-            where = f"{key}.{name}" if name.isprintable() else f"{key}[{quoted(name)}]"
-            if name in found:
-                report.say(child, where, "is given twice")
-            else:
-                found[name] = self.kind.read(child, where, report)
-        return MappingProxyType(found)
-
-    def form(self) -> dict[str, Any]:
-        return {"type": "object", "additionalProperties": form_of(self.kind)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,17 +15,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
-from interpose.errors import ConfigError
+from interpose.config.documents.fields import FieldGroup, FlagField, Items, NamedFields, Report, Text
+from interpose.config.documents.yaml import DocumentNode
+from interpose.core.model.text import quoted
 from interpose.net.http.address import Server, parse_server
 
-if TYPE_CHECKING:
-    from interpose.config.documents.yaml import DocumentNode
-
 _HOSTS: Final[Mapping[str, str]] = {"docker.io": "registry-1.docker.io"}
-_KEYS: Final = ("endpoints", "ca", "certificate", "key", "skip_verify")
-_BOOLEANS: Final[Mapping[str, bool]] = {"true": True, "false": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,97 +65,74 @@ def is_local(host: str) -> bool:
         return False
 
 
-def read_registries(document: "DocumentNode", where: str) -> Registries:
-    """Read the settings file; ConfigError with all problems, each with line, key and value."""
-    reader = _Reader(where)
-    found = reader.read(document)
-    if reader.problems:
-        raise ConfigError(reader.problems)
-    return Registries(endpoints=MappingProxyType(found))
+@dataclass(frozen=True, slots=True)
+class _Address:
+    """An address such as https://HOST:PORT."""
+
+    def read(self, node: DocumentNode, key: str, report: Report) -> Server | None:
+        if node.tag == "str":
+            return _server(node.text, node, key, report)
+        report.expected("an address such as https://HOST:PORT", "str", node, key)
+        return None
 
 
-class _Reader:
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self.problems: list[str] = []
+def _server(text: str, node: DocumentNode, key: str, report: Report) -> Server | None:
+    try:
+        return parse_server(text)
+    except ValueError as error:
+        report.say(node, key, f"{quoted(text)}: {error}")
+        return None
 
-    def _add_problem(self, node: "DocumentNode", key: str, problem: str) -> None:
-        line = f" line {node.line}" if node.line is not None else ""
-        self.problems.append(f"{self._where}{line}: {key}: {problem}")
 
-    def read(self, document: "DocumentNode") -> dict[str, tuple[RegistryEndpoint, ...]]:
+def _check_endpoints(servers: tuple[Server, ...]) -> tuple[Server, ...]:
+    if not servers:
+        raise ValueError("the list of addresses is empty")
+    return servers
+
+
+def _check_registry(values: dict[str, Any]) -> dict[str, Any]:
+    if bool(values.get("certificate")) != bool(values.get("key")):
+        raise ValueError("certificate and key go together")
+    return values
+
+
+_REGISTRIES: Final = NamedFields(
+    FieldGroup(
+        {
+            "endpoints": Items(_Address(), _check_endpoints),
+            "ca": Text(),
+            "certificate": Text(),
+            "key": Text(),
+            "skip_verify": FlagField(),
+        },
+        _check_registry,
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _RegistryMap:
+    """Endpoints by the name of a registry; without addresses it is one under that name."""
+
+    def read(self, node: DocumentNode, key: str, report: Report) -> dict[str, tuple[RegistryEndpoint, ...]]:
         found: dict[str, tuple[RegistryEndpoint, ...]] = {}
-        if document.tag != "map":
-            self._add_problem(document, "registries", "it is not a group of keys")
-            return found
-        for key, value in document.entries:
-            if key != "registries":
-                self._add_problem(value, key, "unknown key; known: registries")
-            elif value.tag != "map":
-                self._add_problem(value, key, "it is not a group of registries")
-            else:
-                for name, registry in value.entries:
-                    if name in found:
-                        self._add_problem(registry, f"registries.{name}", "it appears twice")
-                    found[name] = self._registry(name, registry)
+        lines = dict(node.entries)
+        for name, values in (_REGISTRIES.read(node, key, report) or {}).items():
+            if values is None:
+                continue
+            addresses = values.pop("endpoints", None)
+            own = f"https://{_HOSTS.get(name, name)}"
+            servers = addresses or (_server(own, lines[name], f"{key}.{name}", report),)
+            found[name] = tuple(RegistryEndpoint(server=server, **values) for server in servers if server is not None)
         return found
 
-    def _registry(self, name: str, node: "DocumentNode") -> tuple[RegistryEndpoint, ...]:
-        key = f"registries.{name}"
-        if node.tag != "map":
-            self._add_problem(node, key, f"it is not a group with some of {', '.join(_KEYS)}")
-            return ()
-        nodes: dict[str, DocumentNode] = {}
-        for field_name, value in node.entries:
-            if field_name not in _KEYS:
-                self._add_problem(value, f"{key}.{field_name}", f"unknown key; known: {', '.join(_KEYS)}")
-            nodes[field_name] = value
-        texts = {field: self._text(nodes, key, field) for field in ("ca", "certificate", "key")}
-        skip = self._switch(nodes, key)
-        if bool(texts["certificate"]) != bool(texts["key"]):
-            self._add_problem(node, key, "certificate and key go together")
-        servers = self._servers(nodes, key, node, name)
-        return tuple(
-            RegistryEndpoint(
-                server=server,
-                ca=texts["ca"],
-                certificate=texts["certificate"],
-                key=texts["key"],
-                skip_verify=skip,
-            )
-            for server in servers
-        )
 
-    def _text(self, nodes: "Mapping[str, DocumentNode]", key: str, name: str) -> str:
-        node = nodes.get(name)
-        if node is None:
-            return ""
-        if node.tag != "str" or not node.text:
-            self._add_problem(node, f"{key}.{name}", "it is not a name of a file")
-            return ""
-        return node.text
+_DOCUMENT: Final = FieldGroup({"registries": _RegistryMap()}, lambda values: values.get("registries", {}))
 
-    def _switch(self, nodes: "Mapping[str, DocumentNode]", key: str) -> bool:
-        node = nodes.get("skip_verify")
-        if node is None:
-            return False
-        if node.tag != "bool" or node.text.lower() not in _BOOLEANS:
-            self._add_problem(node, f"{key}.skip_verify", f"{node.text!r} is neither true nor false")
-            return False
-        return _BOOLEANS[node.text.lower()]
 
-    def _servers(self, nodes: "Mapping[str, DocumentNode]", key: str, whole: "DocumentNode", name: str) -> list[Server]:
-        node = nodes.get("endpoints")
-        if node is None:
-            return [self._server(whole, key, f"https://{_HOSTS.get(name, name)}")]
-        if node.tag != "list" or not node.items:
-            self._add_problem(node, f"{key}.endpoints", "it is not a list of addresses such as https://HOST:PORT")
-            return []
-        return [self._server(item, f"{key}.endpoints[{at}]", item.text) for at, item in enumerate(node.items)]
-
-    def _server(self, node: "DocumentNode", key: str, text: str) -> Server:
-        try:
-            return parse_server(text)
-        except ValueError as error:
-            self._add_problem(node, key, f"{text[:200]!r}: {error}")
-            return Server(scheme="https", host="invalid", port=443)
+def read_registries(document: DocumentNode, where: str) -> Registries:
+    """The settings file; ConfigError with all that is wrong in it, each with place, key and value."""
+    report = Report(where)
+    found = _DOCUMENT.read(document, "", report)
+    report.settle()
+    return Registries(endpoints=MappingProxyType(found))
