@@ -44,8 +44,8 @@ def test_the_table_of_calls_is_that_of_the_relay() -> None:
         method, path = codes(endpoint)[0].split(" ")
         route = classify(method, path.replace("{id}", "x"), "")
         assert route.endpoint.name == codes(endpoint)[0]
-        assert route.endpoint.act is not None
-        act = DockerOperation.RESET if endpoint.endswith("with a body") else route.endpoint.act
+        assert route.endpoint.operation is not None
+        act = DockerOperation.RESET if endpoint.endswith("with a body") else route.endpoint.operation
         found[act] = tuple(codes(sandbox) + codes(container))
     assert found == dict(METHODS_OF)
 

@@ -93,7 +93,7 @@ def parse_redaction(text: str, where: str = "--dump-redact") -> Redaction:
     problems = [f"{where}: {text!r}: {problem}" for problem in map(_problem, items) if problem]
     if problems:
         raise ConfigError(problems)
-    return _redaction([one for item in items for one in _SETS.get(item.lower(), (item,))])
+    return _redaction([rule for item in items for rule in _SETS.get(item.lower(), (item,))])
 
 
 def _problem(item: str) -> str:

@@ -1,6 +1,6 @@
 """Which programs have settings, and where each one's table is. A new program is one row.
 
-Tables are loaded when somebody asks for them: who checks one file does not pay for the others.
+Tables are loaded on demand: a check of one file does not pay for the others.
 """
 
 import importlib

@@ -83,7 +83,7 @@ class Schema:
     def defaults(self, setting: Setting, quote: str = "") -> str:
         """The default for people, with those that depend on other settings; `quote` is put around each value."""
         default = self.default(setting)
-        others = (f", with {one.when} {one.equals} {quote}{one.text}{quote}" for one in setting.instead)
+        others = (f", with {rule.when} {rule.equals} {quote}{rule.text}{quote}" for rule in setting.instead)
         return (f"{quote}{default}{quote}" if default else "empty") + "".join(others)
 
 

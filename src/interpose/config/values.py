@@ -249,7 +249,7 @@ def text() -> SettingKind:
 
 
 def listen_or_none() -> SettingKind:
-    """A unix socket or a loopback address, or the word none. Kept as text; whoever binds parses it again."""
+    """A unix socket or a loopback address, or the word none. Kept as text; it is parsed again when it is bound."""
 
     def parse(text: str, where: str) -> str:
         if text == NONE:

@@ -1,4 +1,4 @@
-"""The seam between whoever wants something of a runtime and the runtime: a method by name, a request, an answer.
+"""The interface between users of a runtime and the runtime: a method by name, a request, an answer.
 
 A runtime in the same process, one behind a socket, one that is only pretended, and wrappers that count are all
 `Caller`s. `cri.methods` has the names with their classes.

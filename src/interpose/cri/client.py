@@ -60,7 +60,7 @@ def _value(message: Any, field: str) -> Any:
 def _sandbox_status(answer: Any) -> list[str]:
     if not answer.HasField("status"):
         return ["status"]
-    # Not its metadata: that is what whoever made the sandbox gave it, maybe with crictl and none at all.
+    # Not its metadata: that is what the creator of the sandbox gave it, maybe with crictl and none at all.
     return _missing(answer, "status.id", "status.created_at")
 
 

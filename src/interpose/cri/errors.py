@@ -2,7 +2,7 @@
 
 
 class UnreadableMessageError(Exception):
-    """The message cannot be parsed: an encoding nobody knows, or bytes that are no such message."""
+    """The message cannot be parsed: an unknown encoding, or bytes that are no such message."""
 
 
 class OpaqueMessageError(UnreadableMessageError):

@@ -16,7 +16,7 @@ def _field(descriptor: Any, value: Any) -> Any:
     if entry is not None and entry.GetOptions().map_entry:
         return dict(value)
     if descriptor.is_repeated:
-        return [_value(one) for one in value]
+        return [_value(item) for item in value]
     return _value(value)
 
 

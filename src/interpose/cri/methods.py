@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Flag, StrEnum
 from types import MappingProxyType
 
-# v1alpha2 has the same messages. It lacks the younger methods, but a row for a path nobody calls does no harm.
+# v1alpha2 has the same messages. It lacks the younger methods, but a row for a path that is not called does no harm.
 API_VERSIONS = ("runtime.v1", "runtime.v1alpha2")
 
 
@@ -31,7 +31,7 @@ class Concern(StrEnum):
     CONTAINER_UPDATE = "container-update"
     CONTAINER_STATUS = "container-status"
     CONTAINER_LOG = "container-log"
-    # Creates a pod and containers in one call: whoever cares about POD_CREATE or CONTAINER_CREATE must care about this.
+    # Creates a pod and containers in one call: subscribers of POD_CREATE or CONTAINER_CREATE need this, too.
     RESTORE_POD = "restore-pod"
     CHECKPOINT = "checkpoint"
     LIST_PODS = "list-pods"

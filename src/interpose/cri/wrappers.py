@@ -119,7 +119,7 @@ class InstrumentedCaller:
 
 
 def _known(method: str) -> str:
-    """A label has few values, whoever calls."""
+    """A label has few values, whatever is called."""
     return method if method in METHODS else _OTHER
 
 

@@ -1,5 +1,5 @@
 """Between the kubelet and the runtime: which call goes where, and who may look at it or change it.
 
-`methods` is the table of CRI methods, `passthrough` moves the calls nobody asked for, `interceptor` and `taps` are the
-two seams for those somebody did, `process` is the life of the daemon. The relay does not know who intercepts.
+`proxy` takes new calls, `passthrough` moves those without a subscriber, `intercepted` runs the others through `chain`,
+`stream_editor` and `taps` edit and copy messages; `api` has the interfaces. The relay does not know its subscribers.
 """

@@ -82,7 +82,7 @@ class Chain:
             return answers[0]
 
         try:
-            reply: object = await interceptor.intercept(call, proceed)  # somebody else's code: look before believing
+            reply: object = await interceptor.intercept(call, proceed)  # foreign code: checked below
             if not isinstance(reply, Reply) or not 0 <= reply.code <= _LAST_CODE:
                 raise TypeError(f"{interceptor.name} returned {reply!r}, which is no reply with a gRPC code")
             if watched and not (answers and _same(reply, answers[0], replied)):

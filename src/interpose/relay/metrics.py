@@ -1,4 +1,4 @@
-"""What the relay's counters look like to Prometheus. Reads plain lists at scrape time; counts nothing itself."""
+"""Metric families of the relay's counters. Reads plain lists at a scrape; counts nothing itself."""
 
 from collections.abc import Callable, Iterable, Mapping, Sized
 from typing import Protocol

@@ -1,6 +1,6 @@
-"""Counters of the data path: plain numbers in plain lists, turned into metrics when somebody scrapes.
+"""Counters of the data path: plain numbers in plain lists, turned into metrics at a scrape.
 
-One record per known method and API version; paths nobody knows share one, so that a client cannot grow them.
+One record per known method and API version; unknown paths share one, so that a client cannot grow them.
 """
 
 from bisect import bisect_left
@@ -57,6 +57,6 @@ class MethodStats:
         self.backend_sum += backend
 
     def spent(self, own: float) -> None:
-        """Seconds a call spent here: waiting for the backend, or with interceptors. Calls that did not are not told."""
+        """Seconds a call spent here: waiting for the backend, or with interceptors. Not called for other calls."""
         self.own_buckets[bisect_left(BOUNDS, own)] += 1
         self.own_sum += own

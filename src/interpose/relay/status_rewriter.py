@@ -1,4 +1,4 @@
-"""What the kubelet sees of containers whose resources were changed on the way: what it asked for itself.
+"""Status replies show the kubelet the resources that it requested, not those that were changed on the way.
 
 A kubelet with in-place resize compares the resources in a status with those it last requested, and would update a
 container for ever that got something else. So statuses and events about such containers show the request; every other
@@ -106,7 +106,7 @@ def correct_all(statuses: Iterable[Any], diverging: Mapping[str, Container]) -> 
 
 
 def correct_by_note(status: Any) -> None:
-    """The same for a container nobody has looked up yet, by the annotation it was created with."""
+    """The same for a container that is not in the store yet, by the annotation it was created with."""
     note = status.annotations.get(ANNOTATION, "")
     if note and status.resources.HasField("linux"):
         has = to_resources(status.resources.linux)
@@ -142,10 +142,10 @@ _CALLS: Final[Mapping[str, tuple[Callable[[Any, Mapping[str, Container]], bool],
 
 
 class StatusRewriter:
-    """The interceptor for statuses. First in the chain: whoever comes after it sees what the runtime says.
+    """The interceptor for statuses. First in the chain: the interceptors after it see what the runtime says.
 
-    Subscribed only while something diverges, or as long as `unknown` says that there may be containers nobody has
-    looked up since the start; whoever keeps the containers calls `Relay.refresh` when that changes. Calls of our own
+    Subscribed only while something diverges, or as long as `unknown` says that there may be containers that
+    were not looked up since the start; the store's owner calls `Relay.refresh` when that changes. Calls of our own
     want to know what the containers have, and pass.
     """
 

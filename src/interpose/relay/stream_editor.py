@@ -5,7 +5,7 @@ on one by one. A message no editor changed goes on as the bytes that came, compr
 plain. Taps see what the client gets.
 
 What cannot be edited passes: a message over the limit goes on piece by piece as it arrives and the next one is edited
-again, the same for a message in an encoding nobody knows. So an editor, like a tap, cannot fail a call.
+again, the same for a message in an unknown encoding. So an editor, like a tap, cannot fail a call.
 
 Flow control is per hop. The backend gets credit while nothing waits for the client, so that a message may be larger
 than a window, and none while something does. In memory is at most one message being collected or waiting to be
@@ -58,7 +58,7 @@ class StreamEditors:
         """The message after all of these editors, each sees the result of the one before."""
         for editor in editors:
             try:
-                edited: object = editor.edit(method, message)  # somebody else's code: look before believing
+                edited: object = editor.edit(method, message)  # foreign code: checked below
                 if not isinstance(edited, bytes):
                     raise TypeError(f"{editor.name} returned a {type(edited).__name__}, which is no message")
                 message = edited
@@ -142,7 +142,7 @@ class StreamEdit:
         return tuple(editor.name for editor in self._editors)
 
     def headers(self, headers: Headers) -> Headers:
-        """The block that names the compression, as it goes on: nobody knows yet how long the body will be."""
+        """The block that names the compression, as it goes on: the length of the body is not known yet."""
         self._headers = headers
         fields = [field for field in headers.fields if field.name != b"content-length"]
         return headers if len(fields) == len(headers.fields) else Headers(fields)

@@ -2,7 +2,7 @@
 
 The tapped sinks do what the pass-through sinks do and, beside it, cut copies of the bytes into messages. Whatever a tap
 raises is counted and logged once; the call never notices. What cannot be copied (a message over the limit, too many at
-once, an encoding nobody knows) is reported as unseen, and the next message is copied again.
+once, an unknown encoding) is reported as unseen, and the next message is copied again.
 """
 
 import itertools
@@ -184,7 +184,7 @@ class CallView:
 
     @property
     def reads(self) -> bool:
-        """Whether somebody wants the messages."""
+        """Whether a tap is interested in messages."""
         return bool(self._readers)
 
     def headers(self, direction: Direction, headers: Headers) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from interpose.config.relay.settings import AdminSettings, LoggingSettings
 
-# What results are told by.
+# How results are reported.
 REPORTS = ("annotation", "condition", "event")
 
 
@@ -48,7 +48,7 @@ class NodeStateSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSettings:
-    """Everything `interpose agent` can be told."""
+    """All settings of `interpose agent`."""
 
     node_name: str = ""  # empty: $NODE_NAME, else the name of the host
     report: tuple[str, ...] = REPORTS

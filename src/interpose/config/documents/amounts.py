@@ -33,7 +33,7 @@ class CpuAmount:
     cgroup: str | None = None
 
     def __post_init__(self) -> None:
-        if sum(one is not None for one in (self.cpus, self.milli, self.cgroup)) != 1:
+        if sum(value is not None for value in (self.cpus, self.milli, self.cgroup)) != 1:
             raise ValueError("exactly one of cpus, milli and cgroup is needed")
 
     def __str__(self) -> str:

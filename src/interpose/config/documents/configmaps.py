@@ -141,7 +141,7 @@ def _objects(node: DocumentNode) -> Iterator[DocumentNode]:
 
 
 def title_of(node: DocumentNode) -> str:
-    """What tells an object from all others of a cluster: its kind, its namespace if it has one, its name."""
+    """The unique title of an object in a cluster: its kind, its namespace if it has one, its name."""
     where = [word for word in (_metadata_text(node, "namespace"), _metadata_text(node, "name")) if word]
     return " ".join((text_of(node, "kind"), "/".join(where))).rstrip()
 

@@ -26,7 +26,7 @@ def find_objects(node: DocumentNode, key: str, report: Report, kinds: Collection
     expected = f"expected {', '.join(kinds)} or List"
     if kind is None:
         report.say(node, _below(key, "kind"), f"is missing, {expected}")
-    elif kind.text == "List" or kind.text in [f"{one}List" for one in kinds]:
+    elif kind.text == "List" or kind.text in [f"{name}List" for name in kinds]:
         items = entries.get("items", DocumentNode(tag="list"))
         if items.tag != "list":
             report.expected("a list", "list", items, _below(key, "items"))

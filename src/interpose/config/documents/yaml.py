@@ -40,7 +40,7 @@ TAG_NAMES: Mapping[str, str] = MappingProxyType(
         "null": "nothing",
     }
 )
-# Open files of our own, which whoever starts us may have made of a pipe. Their end is waited for.
+# Open files of our own process, which may be pipes. They are read to their end.
 _OWN_FILES = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 # More than any manifest has.
 _MAX_DOCUMENTS = 1000
@@ -68,7 +68,7 @@ def read_document(path: str, limit: int = MAX_FILE_BYTES) -> DocumentNode:
 
 
 def parse_file(text: Callable[[], str], path: str) -> DocumentNode:
-    """The document of a file whose text somebody else may have; it is asked for when the name is right."""
+    """The document of a file; `text` is called only if the name is right."""
     suffix = Path(path).suffix.lower()
     if suffix not in (".yaml", ".yml", ".json"):
         raise ConfigError(f"file {path}: the name must end in .yaml, .yml or .json")
@@ -103,7 +103,7 @@ def split_documents(text: str, where: str) -> Iterator[tuple[str, str]]:
 def read_text(path: str, limit: int) -> str:
     """What a file holds; any trouble is a ConfigError that names it.
 
-    A named pipe is refused: whoever reads it stands still until somebody writes.
+    A named pipe is refused: reading it would block until a writer comes.
     """
     ours = path.startswith(_OWN_FILES)
     try:

@@ -52,7 +52,7 @@ class CgroupSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PluginSettings:
-    """Which plugins are on, and what they may be told."""
+    """Which plugins are on, and their options."""
 
     group_identity: bool = True
     group_identity_fallback: str = "none"
@@ -72,7 +72,7 @@ class PluginSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookServerSettings:
-    """Everything `interpose hookserver` can be told."""
+    """All settings of `interpose hookserver`."""
 
     mode: str = "both"
     listen: str = "/var/run/interpose/hookserver.sock"

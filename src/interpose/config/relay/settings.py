@@ -113,7 +113,7 @@ class LoggingSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelaySettings:
-    """Everything `interpose relay` can be told."""
+    """All settings of `interpose relay`."""
 
     listen: str = "/var/run/interpose/cri.sock"
     runtime_endpoint: str = ""  # empty: the first existing well-known runtime socket

@@ -48,7 +48,7 @@ class ImageSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeSettings:
-    """Everything `interpose runtime` can be told."""
+    """All settings of `interpose runtime`."""
 
     listen: str = "/var/run/interpose/runtime.sock"
     root: str = "/var/lib/interpose/runtime"

@@ -44,7 +44,7 @@ class StopSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookSettings:
-    """Everything `interpose webhook` can be told."""
+    """All settings of `interpose webhook`."""
 
     listen: str = ":443"
     metrics_listen: str = "none"

@@ -1,4 +1,4 @@
-"""What the store looks like to Prometheus. Reads it when somebody scrapes; counts nothing itself."""
+"""Metric families of the store. Reads it at a scrape; counts nothing itself."""
 
 from collections.abc import Callable, Iterable
 

@@ -30,7 +30,7 @@ def parent_note(sent: str, asked: str) -> str:
 
 
 def requested_resources(note: str, current: LinuxResources, created: LinuxResources | None) -> LinuxResources:
-    """What was requested of a container that has `current` and was created with `created` (None: nobody knows)."""
+    """What was requested of a container that has `current` and was created with `created` (None: unknown)."""
     asked = {
         name: value
         for name, value in ((name, _read(name, raw)) for name, raw in _values(note).items())

@@ -217,9 +217,9 @@ class Synchronizer:
             self.on_started(container_id)
 
     def look_up_soon(self, *, pods: Iterable[str] = (), containers: Iterable[str] = ()) -> None:
-        """Look up in the background what is not known."""
-        self._look_soon(ObjectKind.POD, (one for one in pods if one not in self.store.pods))
-        self._look_soon(ObjectKind.CONTAINER, (one for one in containers if one not in self.store.containers))
+        """Look up unknown pods and containers in the background."""
+        self._look_soon(ObjectKind.POD, (pod_id for pod_id in pods if pod_id not in self.store.pods))
+        self._look_soon(ObjectKind.CONTAINER, (ref for ref in containers if ref not in self.store.containers))
 
     def refresh_soon(self, ref: str) -> None:
         """Look again at a container in the background: its resources may be others than recorded, or become so."""
@@ -227,7 +227,7 @@ class Synchronizer:
         self._tasks.spawn(self._refresh_again(ref), name=f"look again at {ref}")
 
     async def refresh(self, *refs: str) -> None:
-        """Look again at containers now. A runtime that does not tell leaves the records as they are."""
+        """Refresh containers now. A runtime that does not answer leaves the records as they are."""
         await self._look_up_each([(ObjectKind.AGAIN, ref) for ref in refs], patient=False)
 
     async def _refresh_again(self, ref: str) -> None:
@@ -249,7 +249,7 @@ class Synchronizer:
     # -- single records
 
     async def pod(self, ref: str) -> Pod | None:
-        """The pod, asked of the runtime if it is not known; None if there is none, RpcError if nobody can tell."""
+        """The pod, asked of the runtime if it is not known; None if there is none, RpcError if that is unknown."""
         return self.store.pod(ref) or await self._shared((ObjectKind.POD, ref), partial(self._find_pod, ref))
 
     async def container(self, ref: str) -> tuple[Container, Pod] | None:

@@ -1,7 +1,7 @@
 """One connection to dockerd. It serves one request at a time; who asked is its `user` until the answer is there.
 
-Invariant: bytes that nobody asked for end the connection, whoever it belongs to. What follows them could not be told
-from an answer to somebody else's question.
+Invariant: bytes without a request end the connection. What follows them could not be told from an answer to another
+request.
 """
 
 import asyncio
@@ -206,15 +206,15 @@ class ReplyCollector:
         head = self._head
         keep = head is not None and head.keep_alive and head.framing is not Framing.UNTIL_CLOSE
         self._backend.release(keep=keep)
-        self._tell("")
+        self._set_reply("")
 
     def _fail(self, why: str) -> None:
         self._backend.fault = why
         self._backend.user = None
         self._backend.abort()
-        self._tell(why)
+        self._set_reply(why)
 
-    def _tell(self, failure: str) -> None:
+    def _set_reply(self, failure: str) -> None:
         if not self.reply.done():
             self.reply.set_result(
                 HttpReply(head=self._head, body=bytes(self._body), raw=bytes(self._raw), failure=failure)
@@ -233,10 +233,10 @@ class ReplyCollector:
         return False
 
     def on_lost(self, why: str) -> None:
-        self._tell(why)
+        self._set_reply(why)
 
     def on_blocked(self) -> None:
-        """The request is written whole; its size is bounded by whoever made it."""
+        """The request is written whole; its size is bounded by its caller."""
 
     def on_writable(self) -> None:
         """Nothing to do: nothing is queued."""

@@ -56,7 +56,7 @@ def read_event(line: bytes) -> DockerEvent | None:
         return None
     if not isinstance(document, dict):
         return None
-    # Daemons from before there were other things than containers to tell about have only the names in lower case.
+    # Old daemons, with events of containers only, have only the names in lower case.
     action = _text(document, "Action") or _text(document, "status")
     kind = _text(document, "Type") or "container"
     actor = document.get("Actor")
@@ -74,7 +74,7 @@ def is_new_to_store(event: DockerEvent, store: "Store") -> bool:
     """Whether the store does not know it yet."""
     state = _STATES[event.action]
     if not event.id:
-        return True  # about nobody knows whom
+        return True  # of an unknown container
     pod, container = store.pods.get(event.id), store.containers.get(event.id)
     if state is None or (pod is None and container is None):
         # Gone, and we still have it; or there, and we do not have it.
@@ -86,12 +86,12 @@ def is_new_to_store(event: DockerEvent, store: "Store") -> bool:
 
 
 class StoreRefresher:
-    """Brings the store in step when dockerd tells something new. `later` is the loop's `call_later`."""
+    """Resyncs the store after events that are new to it. `later` is the loop's `call_later`."""
 
     def __init__(
         self, *, store: "Store", resync: Callable[[], None], later: Callable[[float, Callable[[], None]], TimerHandle]
     ) -> None:
-        self.news = 0  # times that something was new
+        self.news = 0  # events that led to a resync
         self._store = store
         self._resync = resync
         self._later = later
@@ -103,15 +103,15 @@ class StoreRefresher:
             return
         self._waiting[event.id if len(self._waiting) < _MOST else ""] = event
         if self._timer is None:
-            self._timer = self._later(_PAUSE, self._look)
+            self._timer = self._later(_PAUSE, self._resync_if_new)
 
     def close(self) -> None:
-        """Nothing is due any more."""
+        """Drop the waiting events and the timer."""
         self._waiting.clear()
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _resync_if_new(self) -> None:
         waiting, self._waiting, self._timer = self._waiting, {}, None
         if any(is_new_to_store(event, self._store) for event in waiting.values()):
             self.news += 1

@@ -1,6 +1,6 @@
 """One HTTP call of a client that is held in the hand: looked at whole, sent on at most once, answered whole.
 
-Pure but for `send`, which whoever makes the call lends it.
+Pure but for `send`, which is passed in.
 """
 
 from collections.abc import Awaitable, Callable
@@ -33,7 +33,7 @@ class DockerHttpCall:
         peer: Peer | None = None,
         continued: bool = False,
     ) -> None:
-        """`raw` is the body as it came, if that is not `body`; `continued`: the client was told to go on by us."""
+        """`raw` is the body as it came, if that is not `body`; `continued`: we have sent 100 Continue."""
         self.head = head
         self.body = body
         self.peer = peer
@@ -48,7 +48,7 @@ class DockerHttpCall:
         """Send it to dockerd, as it came or with another body, and wait for the whole answer.
 
         At most once: RuntimeError otherwise. BackendAway if dockerd could not be reached, so that nothing was sent;
-        whatever goes wrong later is told as the reply's `failure`.
+        whatever goes wrong later is in the reply's `failure`.
         """
         if self.forwarded:
             raise RuntimeError("a call is sent on at most once")

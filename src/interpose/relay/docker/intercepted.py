@@ -1,8 +1,8 @@
 """Calls of Docker's API that are about containers of Kubernetes, on their way through the chain.
 
-Interceptors, taps and counters see the CRI call it is (see `becoming`); dockerd gets the call that came, with a body in
-which only what somebody changed is different, and the caller gets the bytes dockerd answered. They are dockerd's also
-if an interceptor changed the reply: nobody can say in Docker's answer what CRI has in its own. An answer is made here
+Interceptors, taps and counters see the CRI call it is (see `translate.to_cri`); dockerd gets the call that came, with a
+body in which only the changed members differ, and the caller gets the bytes dockerd answered. They are dockerd's also
+if an interceptor changed the reply: Docker's answer has no room for what CRI has in its own. An answer is made here
 only where dockerd gave none.
 
 The caller leaving cancels the task, and with it hooks and the call. What is to be done afterwards is done then, too.
@@ -67,7 +67,7 @@ class DockerCallRunner(CallRunner):
         super().__init__(chain=chain, tap_registry=tap_registry, limit=limit, now=now)
         self.runtime = runtime
         self.routes = routes
-        # How taps see a call that turns out to be nobody's business.
+        # The view for taps of a call that is not about a container of Kubernetes.
         self.sight: Callable[[RequestHead, Any], ObservedCall | None] = _unseen
         # Told when only the container of a sandbox was stopped: its neighbours live on, unlike after a StopPodSandbox.
         self.on_sandbox_stopped: Callable[[], None] = lambda: None
@@ -91,7 +91,7 @@ class DockerCallRunner(CallRunner):
             raise
 
     def _too_large(self, call: DockerHttpCall, why: str) -> bytes:
-        """Nobody looks at it, so nobody may act on it."""
+        """Pass the call on without interceptors and taps."""
         sighted = self.sight(call.head, call.peer)
         if sighted is not None:
             sighted.end(_TOO_LARGE, why)
@@ -190,7 +190,7 @@ class InterceptedHttpCall:
         return reply
 
     async def _step(self, calls: Sequence[Call]) -> Reply:
-        """One chain after the other where nobody knows which method it is: each of them may refuse."""
+        """Run one chain after the other where the method is ambiguous: each of them may refuse."""
         if not calls:
             return await self._forward()
         return await self._owner.chain.run(calls[0], lambda _: self._step(calls[1:]))
@@ -233,10 +233,10 @@ class InterceptedHttpCall:
     def _understood(self, answered: DockerAnswer, mark: CacheMark) -> Reply:
         """dockerd's answer as interceptors see it."""
         cri_call, known = self._cri_call, self._owner.runtime.known
-        code = answered.code(creating=cri_call.act is DockerOperation.CREATE)
+        code = answered.code(creating=cri_call.operation is DockerOperation.CREATE)
         identity = cri_call.identity
         if identity is not None and (
-            code is Code.NOT_FOUND or (cri_call.act is DockerOperation.REMOVE and code is Code.OK)
+            code is Code.NOT_FOUND or (cri_call.operation is DockerOperation.REMOVE and code is Code.OK)
         ):
             known.remove(identity.id)
         if code is not Code.OK:
@@ -245,7 +245,7 @@ class InterceptedHttpCall:
         if cri_call.unreadable:
             return Reply(code=code, body=Body(b"", parser, unreadable=cri_call.unreadable), raw=answered)
         message = parser.parse(b"")
-        if cri_call.act is DockerOperation.CREATE and identity is not None:
+        if cri_call.operation is DockerOperation.CREATE and identity is not None:
             made = _created(answered)
             if not made:
                 return Reply(code=code, body=Body(b"", parser, unreadable="dockerd named no id"), raw=answered)
@@ -265,7 +265,7 @@ class InterceptedHttpCall:
             return errors.error_answer(_BAD_GATEWAY, raw.failure, close=True)
         if reply.code:
             return errors.error_answer(errors.status_of_code(reply.code), reply.message)
-        return _SYNTHESIZED.get(self._cri_call.act, _nothing)(reply)
+        return _SYNTHESIZED.get(self._cri_call.operation, _nothing)(reply)
 
     def _end(self, code: int, why: str) -> None:
         if self._view is not None:

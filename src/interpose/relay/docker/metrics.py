@@ -1,4 +1,4 @@
-"""What the counters of HTTP calls look like to Prometheus. Reads plain numbers when somebody scrapes."""
+"""Metric families of the counters of HTTP calls. Reads plain numbers at a scrape."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol

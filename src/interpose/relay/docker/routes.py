@@ -32,7 +32,7 @@ class DockerOperation(StrEnum):
     REMOVE = "remove"
 
 
-# The CRI methods an act may become.
+# The CRI methods that an operation may become.
 METHODS_OF: Final[Mapping[DockerOperation, tuple[str, ...]]] = MappingProxyType(
     {
         DockerOperation.CREATE: ("RunPodSandbox", "CreateContainer"),
@@ -52,9 +52,9 @@ class DockerEndpoint:
     """A row, or a variant of one that a query makes: the name is the same then."""
 
     name: str
-    act: DockerOperation | None = None  # None: nobody stands in its way
+    operation: DockerOperation | None = None  # None: never intercepted
     hijack: bool = False  # a 200 with a raw stream makes the connection a tunnel
-    endless: bool = False  # the answer goes on until somebody stops it
+    endless: bool = False  # the answer goes on until one side closes
 
 
 class RoutedRequest(NamedTuple):
@@ -66,7 +66,7 @@ class RoutedRequest(NamedTuple):
 
 
 Params = Mapping[str, str]
-# Whether the query makes the row what it says; where it does not, the act does not happen and the answer ends.
+# Whether the query makes the row what it says; where it does not, the operation does not happen and the answer ends.
 _Condition = Callable[[Params], bool]
 
 
@@ -110,21 +110,21 @@ def _whole(params: Params) -> bool:
 
 def _pattern(template: str) -> re.Pattern[str]:
     parts = [r"(.+)" if part.startswith("{") else re.escape(part) for part in template.split("/")]
-    # One capture at most: where there are two places to fill, nobody needs either.
+    # One capture at most: where there are two places to fill, neither is needed.
     return re.compile("/".join(parts))
 
 
 def _row(
     methods: str,
     template: str,
-    act: DockerOperation | None = None,
+    operation: DockerOperation | None = None,
     *,
     hijack: bool = False,
     endless: bool = False,
     condition: _Condition | None = None,
 ) -> _Row:
-    endpoint = DockerEndpoint(name=f"{methods} {template}", act=act, hijack=hijack, endless=endless)
-    variant = replace(endpoint, act=None, endless=False)
+    endpoint = DockerEndpoint(name=f"{methods} {template}", operation=operation, hijack=hijack, endless=endless)
+    variant = replace(endpoint, operation=None, endless=False)
     return _Row(tuple(methods.split("|")), _pattern(template), endpoint, variant, condition)
 
 
@@ -207,12 +207,12 @@ def classify(method: str, path: str, query: str) -> RoutedRequest:
 def operation_of(head: RequestHead) -> DockerOperation | None:
     """What a request may be, by its head; with its body it may still turn out to be nothing of consequence."""
     routed: RoutedRequest = head.route
-    act = routed.endpoint.act
-    if act is DockerOperation.START and (head.framing is Framing.CHUNKED or head.length > _NO_BODY):
+    operation = routed.endpoint.operation
+    if operation is DockerOperation.START and (head.framing is Framing.CHUNKED or head.length > _NO_BODY):
         return DockerOperation.RESET
-    if act is DockerOperation.KILL and not kills(routed.params) and _media_type(head)[0] != _FORM:
+    if operation is DockerOperation.KILL and not kills(routed.params) and _media_type(head)[0] != _FORM:
         return None
-    return act
+    return operation
 
 
 def parameters(head: RequestHead, body: bytes) -> tuple[Params, ...]:

@@ -1,7 +1,7 @@
 """One socket of the event loop: written to at once, read from only while there is room for it, closed by halves.
 
 Invariant: bytes leave in the order they were written, and what waits for a peer that does not read is bounded by the
-high water mark and one read of whoever feeds it, because `pause_writing` stops the feeder.
+high water mark and one read of its feeder, because `pause_writing` stops the feeder.
 """
 
 import array

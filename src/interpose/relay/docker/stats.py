@@ -1,4 +1,4 @@
-"""Counters of HTTP calls: plain numbers per endpoint, turned into metrics when somebody scrapes.
+"""Counters of HTTP calls: plain numbers per endpoint, turned into metrics at a scrape.
 
 Endpoints come from a fixed table, so a client cannot grow them. Pure.
 """

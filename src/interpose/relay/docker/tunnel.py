@@ -1,6 +1,6 @@
 """Raw bytes both ways, once dockerd has turned a call into a stream: attach, exec, buildkit's session.
 
-Each half ends by itself: who says that nothing will follow is told so to the other side, and the other half goes on. A
+Each half ends by itself: the end of one direction is passed to the other side, and the other half goes on. A
 side that is gone altogether takes the other one with it, after what it had said is delivered.
 """
 
@@ -12,7 +12,7 @@ from interpose.relay.docker.stats import EndpointStats
 
 
 class TunnelOwner(Protocol):
-    """Who is told that it is over."""
+    """The owner, called when the tunnel has ended."""
 
     def tunnel_ended(self) -> None: ...
 
@@ -60,7 +60,7 @@ class Tunnel:
         return True
 
     def tick(self) -> None:
-        """A second has passed. A dockerd that said its last word before it left does not tell us that it left."""
+        """Called once a second: a dockerd that closed its sending side before it left does not show that it left."""
         if self._backend.eof and self._backend.hung_up:
             self.end()
 

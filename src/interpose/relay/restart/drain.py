@@ -17,7 +17,7 @@ from interpose.relay.passthrough import ClosableSink
 
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN: Final = 0.02
-# A client that was told to go has this long to hang up once nothing of it is in flight.
+# Seconds that a client has after GOAWAY to close its connection once it has no call in flight.
 _FAREWELL: Final = 1.0
 
 
@@ -65,7 +65,8 @@ class Drain:
 
 
 def end_event_streams(listener: Listener, hub: Hub) -> int:
-    """End the streams that never end by themselves, so that their clients begin anew. Returns how many there were."""
+    """End the streams that never end by themselves, so that their clients open new ones. Returns how many there
+    were."""
     streams = [stream for stream in _streams(listener) if stream.call is not None and stream.call.endless]
     for stream in streams:
         _end(stream, "subscribe again, events are delivered in another way now")

@@ -1,12 +1,12 @@
 """Starts that outlive a relay which is killed: the runtime does not lose its caller.
 
-A runtime cancels what a caller had asked for whose connection ends. containerd gives a StartContainer up half-way then:
+A runtime cancels the calls of a connection that ends. containerd gives a StartContainer up half-way then:
 the container ends with StartError, or stays created and can neither be started nor removed for a while; the kubelet
 replaces it. So StartContainer has a connection of its own, and a shell holds a copy of its descriptor. It does nothing
 while the relay lives. When the relay is gone the connection stays open for as long as a start may take; the reply is
 lost, but the container runs, as the kubelet finds when it looks.
 
-Other calls are cancelled with the relay, as they should be: a create that nobody waits for any more would leave a
+Other calls are cancelled with the relay, as they should be: a create without a waiting caller would leave a
 container behind, and a stream of events a client that does not read it.
 """
 

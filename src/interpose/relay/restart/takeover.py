@@ -36,7 +36,7 @@ class HeldLock(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TakeoverState:
-    """What a predecessor leaves: its sockets, what systemd told it, and what only it knew."""
+    """What the previous instance hands over: its sockets, those of systemd, and its state."""
 
     listen: BoundSocket
     admin: BoundSocket
@@ -48,7 +48,7 @@ class TakeoverState:
 
 
 class PreviousRelay:
-    """The connection to the relay that runs; it drains when told `ready`, and only then."""
+    """The connection to the relay that runs; it drains after the message `ready`, and only then."""
 
     def __init__(self, sock: socket.socket, pid: int, estate: TakeoverState) -> None:
         self._sock = sock
@@ -99,7 +99,7 @@ def hand_over(
 
 
 def request_takeover(admin_path: str) -> PreviousRelay | None:
-    """Ask the relay behind this admin socket for its estate; None if nobody is there."""
+    """Ask the relay behind this admin socket to hand over; None if none is running."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     sock.settimeout(_TIMEOUT)
     try:

@@ -44,7 +44,7 @@ METHODS_OF_NODES: Final = frozenset(
 class _NoRuntime:
     """The lookup of a recording: nothing can be asked any more."""
 
-    def learn(self, *, pods: Iterable[str] = (), containers: Iterable[str] = ()) -> None:
+    def look_up_soon(self, *, pods: Iterable[str] = (), containers: Iterable[str] = ()) -> None:
         """Unknown objects stay unknown."""
 
     def refresh_soon(self, ref: str) -> None:

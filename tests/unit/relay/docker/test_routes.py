@@ -46,7 +46,7 @@ def head(line: str, *fields: str) -> RequestHead:
 def test_acts_with_and_without_a_version(method: str, path: str, act: DockerOperation, ref: str) -> None:
     """Everything that changes a container is seen, whoever asks for it."""
     routed = classify(method, path, "")
-    assert (routed.endpoint.act, routed.ref) == (act, ref)
+    assert (routed.endpoint.operation, routed.ref) == (act, ref)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_requests_that_name_a_container_by_its_id(target: str, renamed_to: str) 
 )
 def test_taking_a_link_away_is_no_removal(query: str, act: DockerOperation | None) -> None:
     """Only a name goes, the container stays."""
-    assert classify("DELETE", "/containers/web/db", query).endpoint.act is act
+    assert classify("DELETE", "/containers/web/db", query).endpoint.operation is act
 
 
 @pytest.mark.parametrize(

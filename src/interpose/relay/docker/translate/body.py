@@ -161,7 +161,7 @@ def as_texts(values: Collection[Any], key: str) -> tuple[str, ...]:
     """Values that have to be texts."""
     if set(map(type, values)) == {str} and all(map(str.isascii, values)):
         return tuple(values)  # there may be thousands
-    return tuple([as_text(one, key) for one in values])
+    return tuple([as_text(value, key) for value in values])
 
 
 def as_text(value: Any, key: str) -> str:

@@ -3,11 +3,11 @@
 A create becomes a RunPodSandbox or a CreateContainer, an update an UpdateContainerResources: a patch on both sides, in
 which zero and empty say nothing.
 
-A body that nobody changed stays the same object; of one that somebody did, only the members that say it are written.
+A body without changes stays the same object; of a changed one only the changed members are written.
 A value taken away is written as zero, empty or null: to Docker that is "not set", and the key stays where it was.
 
 Docker shows later only what a container has, not what it was created with. Where the chain notes what was requested
-(see `cri.store.requested`), a label keeps what was sent, and `inspecting` reads it; one that a caller brings along is
+(see `cri.store.requested`), a label keeps what was sent, and `inspect` reads it; one that a caller brings along is
 taken away. Pure; messages are duck-typed.
 """
 
@@ -48,7 +48,7 @@ _MEMBERS: Final = frozenset(
         *("hostconfig", "networkingconfig"),
     )
 )
-# A letter of the prefix of Kubernetes' labels in an escape. Nobody who writes JSON does that by chance.
+# A letter of the prefix of Kubernetes' labels in an escape. No writer of JSON does that by chance.
 _HIDDEN: Final = re.compile(rb"\\u00(?:2[eE]|6[259bBeEfF]|7[2-5])")
 _WORDS: Final = (("command", "Entrypoint"), ("args", "Cmd"))
 
@@ -73,30 +73,30 @@ class CreateBody:
 
     def fill(self, message: Any, pod: Pod | None = None) -> None:
         """Write it into an empty RunPodSandboxRequest, or CreateContainerRequest. `pod` is the one it goes to."""
-        config, whose = message.config, self.identity
-        config.metadata.attempt = whose.attempt
+        config, owner = message.config, self.identity
+        config.metadata.attempt = owner.attempt
         config.labels.update(cri_labels(self.labels))
         config.annotations.update(cri_annotations(self.labels))
         hostconfig.fill(config.linux.resources, hostconfig.values_to_cri(self.resources))
         if self.sandbox:
             message.runtime_handler = RUNTIME_HANDLER
             config.hostname = self.texts["Hostname"]
-            _write_pod(config, whose)
+            _write_pod(config, owner)
             _write_parent(config, self.parent)
             return
-        message.pod_sandbox_id = whose.sandbox_id
-        config.metadata.name = whose.name
+        message.pod_sandbox_id = owner.sandbox_id
+        config.metadata.name = owner.name
         config.image.image = self.texts["Image"]
         config.working_dir = self.texts["WorkingDir"]
         for name, key in _WORDS:
             getattr(config, name).extend(self.words[key])
         add = config.envs.add
-        for one in self.envs:
-            name, equals, value = one.partition("=")
+        for env in self.envs:
+            name, equals, value = env.partition("=")
             if equals:
                 variable = add()
                 variable.key, variable.value = name, value.encode()
-        _write_pod(message.sandbox_config, whose)
+        _write_pod(message.sandbox_config, owner)
         _write_parent(message.sandbox_config, self.parent)
         if pod is not None:
             message.sandbox_config.metadata.attempt = pod.attempt
@@ -121,7 +121,7 @@ class CreateBody:
             self.resources, before.config.linux.resources, after.config.linux.resources, update=False
         )
         host = {key: json.dumps(value) for key, value in resources.items()}
-        linux = [(one.config if self.sandbox else one.sandbox_config).linux for one in (before, after)]
+        linux = [(side.config if self.sandbox else side.sandbox_config).linux for side in (before, after)]
         if linux[0].cgroup_parent != linux[1].cgroup_parent:
             host[hostconfig.PARENT] = json_string(hostconfig.parent_to_docker(linux[1].cgroup_parent, self.parent))
         if host:
@@ -137,7 +137,7 @@ class CreateBody:
                 # An empty list is more than nothing to Docker: it takes the image's own away.
                 body.set(key, json.dumps(words, ensure_ascii=False) if words else "null")
         if _only(before, "envs") != _only(after, "envs"):
-            self._edit_envs(body, [f"{one.key}={one.value.decode('utf-8', 'replace')}" for one in after.envs])
+            self._edit_envs(body, [f"{env.key}={env.value.decode('utf-8', 'replace')}" for env in after.envs])
 
     def _edit_envs(self, body: JsonBodyEdit, wanted: list[str]) -> None:
         """Variables in their order, in the places they had; an entry that is not a variable stays where it is."""
@@ -155,7 +155,7 @@ class CreateBody:
                 done += 1
             elif equals:
                 removed.append(place)
-        body.set_items(_ENV, replaced=replaced, removed=removed, added=[json_string(one) for one in wanted[done:]])
+        body.set_items(_ENV, replaced=replaced, removed=removed, added=[json_string(env) for env in wanted[done:]])
 
 
 def may_be_kubernetes(raw: bytes) -> bool:
@@ -172,21 +172,21 @@ def image_named(raw: bytes) -> str:
 def read_create(raw: bytes, params: Mapping[str, str], inherited: Mapping[str, str] | None = None) -> CreateBody | None:
     """The container a body and its query ask for; None if it is not Kubernetes'. Raises UnreadableBody.
 
-    `inherited` are the labels of its image: dockerd gives them to the container, so they count for whose it is, and for
-    nothing else. Without them a body that cannot be Kubernetes' is not read at all.
+    `inherited` are the labels of its image: dockerd gives them to the container, so they count for its identity, and
+    for nothing else. Without them a body that cannot be Kubernetes' is not read at all.
     """
     if inherited is None and not may_be_kubernetes(raw):
         return None
     body = JsonBody(raw)
     labels = body.text_map(_LABELS)
-    whose = identity({**(inherited or {}), **labels}, params.get("name", ""))
-    if whose is None:
+    owner = identity({**(inherited or {}), **labels}, params.get("name", ""))
+    if owner is None:
         return None
     host = body.object(_HOST)
     _check_members(body, host is not None)
     resources = hostconfig.raw_values(host or ())
     return CreateBody(
-        identity=whose,
+        identity=owner,
         labels=labels,
         resources=resources,
         parent=str(resources.pop(hostconfig.PARENT, "")),
@@ -211,16 +211,16 @@ def _only(message: Any, field: str) -> Any:
     """A message with nothing but this. Two of them are compared at once; one by one, thousands of parts take long."""
     found = type(message)()
     found.CopyFrom(message)
-    for one, _ in found.ListFields():
-        if one.name != field:
-            found.ClearField(one.name)
+    for other, _ in found.ListFields():
+        if other.name != field:
+            found.ClearField(other.name)
     return found
 
 
-def _write_pod(config: Any, whose: DockerIdentity) -> None:
-    config.metadata.name = whose.pod_name
-    config.metadata.uid = whose.uid
-    config.metadata.namespace = whose.namespace
+def _write_pod(config: Any, owner: DockerIdentity) -> None:
+    config.metadata.name = owner.pod_name
+    config.metadata.uid = owner.uid
+    config.metadata.namespace = owner.namespace
 
 
 def _write_parent(config: Any, parent: str) -> None:

@@ -4,7 +4,7 @@
   changed, they are written and it is taken away.
 - Memory with as much `MemorySwap` (what dockershim always asks for) means no swap, which CRI says by saying nothing. So
   it is shown as nothing, and written along with a memory limit that is changed: dockerd would refuse a limit above
-  the swap it knows, and give swap to whoever says nothing about it.
+  the swap it knows, and give swap to containers that say nothing about it.
 - A negative memory limit means none in CRI and is an error in Docker. A create says none with zero; an update cannot.
 
 Zero and empty mean "not set" on both sides. Cgroup parents are here, too: with the cgroupfs driver both sides have a
@@ -81,7 +81,7 @@ def values_to_cri(raw: Mapping[str, Any], *, filled: Collection[int] = ()) -> Va
 def filled_in(sent: Mapping[str, Any] | None) -> tuple[int, ...]:
     """What dockerd may have made itself of the swap of a container with a limit of memory.
 
-    `sent` is what it was created with by CRI's names, None: nobody knows. Where the kernel does not count swap, dockerd
+    `sent` is what it was created with by CRI's names, None: unknown. Where the kernel does not count swap, dockerd
     makes every limit -1, that of dockershim too: so unless it was asked for, -1 says nothing. Twice the memory is what
     it fills in if a create says nothing; without knowing that one did not, the limit is shown as what it is.
     """

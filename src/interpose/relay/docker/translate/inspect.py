@@ -1,11 +1,11 @@
-"""dockerd's lists and inspect answers as CRI's: enough for complete records, since our own parts are who asks.
+"""dockerd's lists and inspect answers as CRI messages: enough for complete records of our own parts.
 
-Docker shows what a container has now. It is told twice, as the OCI view that is in force and as the request it was
-created with; where a label keeps what was sent then (see `creating`), the latter is from there.
+Docker shows what a container has now. CRI has it twice, as the OCI view that is in force and as the request it was
+created with; where a label keeps what was sent then (see `create`), the latter is from there.
 
 Docker also mixes labels and variables of the image into those of its containers. With the image at hand annotations and
-variables are told apart again: whoever builds images must not be able to write annotations, ours least of all. Its
-plain labels stay, as in what dockershim tells: nobody can say whether the container was given the same. A missing or
+variables are separated again: an image must not be able to set annotations, ours least of all. Its plain labels stay,
+as with dockershim: the container may have been given the same. A missing or
 odd value reads as not set, an answer of another shape is UnreadableBody. Pure; messages are duck-typed.
 """
 
@@ -85,17 +85,17 @@ def image_of(body: bytes) -> str:
 
 
 def identity_of(body: bytes) -> DockerIdentity | None:
-    """Whose container an inspect answer is about; None if it is not Kubernetes'."""
+    """The identity of the container of an inspect answer; None if it is not of Kubernetes."""
     return _identity(_inspected(body))
 
 
 def pod_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None:
     """Fill a PodSandboxStatusResponse from the inspect answer of a sandbox."""
     document = _inspected(body)
-    whose, labels, host = _known(document), _own_labels(document, image), _part(document, "HostConfig")
+    owner, labels, host = _known(document), _own_labels(document, image), _part(document, "HostConfig")
     status = message.status
-    status.id = whose.id
-    _write_pod_meta(status.metadata, whose)
+    status.id = owner.id
+    _write_pod_meta(status.metadata, owner)
     status.state = _sandbox_state(_text(_part(document, "State").get("Status")))
     status.created_at = nanoseconds(document.get("Created"))
     status.labels.update(cri_labels(labels))
@@ -106,17 +106,17 @@ def pod_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None:
         "cgroup_parent": hostconfig.parent_to_cri(parent),
         "resources": hostconfig.values_to_cri(_amounts(host), filled=hostconfig.filled_in(None)),
     }
-    _write_info(message, whose, {"linux": linux}, host, {})
+    _write_info(message, owner, {"linux": linux}, host, {})
 
 
 def container_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None:
     """Fill a ContainerStatusResponse from the inspect answer of a container."""
     document = _inspected(body)
-    whose, labels, host = _known(document), _own_labels(document, image), _part(document, "HostConfig")
+    owner, labels, host = _known(document), _own_labels(document, image), _part(document, "HostConfig")
     config, state = _part(document, "Config"), _part(document, "State")
     status = message.status
-    status.id = whose.id
-    status.metadata.name, status.metadata.attempt = whose.name, whose.attempt
+    status.id = owner.id
+    status.metadata.name, status.metadata.attempt = owner.name, owner.attempt
     status.state = _STATES.get(_text(state.get("Status")), _UNKNOWN)
     status.created_at = nanoseconds(document.get("Created"))
     status.started_at = nanoseconds(state.get("StartedAt"))
@@ -131,10 +131,10 @@ def container_status(body: bytes, message: Any, image: Image = NO_IMAGE) -> None
     current = hostconfig.values_to_cri(_amounts(host), filled=hostconfig.filled_in(sent))
     envs = _own_variables(_variables(config), image)
     created = {
-        "envs": [{"key": one.partition("=")[0], "value": one.partition("=")[2]} for one in envs],
+        "envs": [{"key": env.partition("=")[0], "value": env.partition("=")[2]} for env in envs],
         "linux": {"resources": current if sent is None else sent},
     }
-    _write_info(message, whose, created, host, current, envs)
+    _write_info(message, owner, created, host, current, envs)
 
 
 # -- lists
@@ -150,23 +150,23 @@ def list_target(wanted: Any) -> str:
 
 def listed_sandboxes(body: bytes, wanted: Any, message: Any) -> None:
     """Fill a ListPodSandboxResponse with the sandboxes in a list that a PodSandboxFilter wants."""
-    for document, whose, labels in _listed(body, wanted):
+    for document, owner, labels in _listed(body, wanted):
         state = _sandbox_state(_text(document.get("State")))
-        if whose.sandbox and (not wanted.HasField("state") or wanted.state.state == state):
-            item = message.items.add(id=whose.id, state=state, runtime_handler=RUNTIME_HANDLER)
-            _write_pod_meta(item.metadata, whose)
+        if owner.sandbox and (not wanted.HasField("state") or wanted.state.state == state):
+            item = message.items.add(id=owner.id, state=state, runtime_handler=RUNTIME_HANDLER)
+            _write_pod_meta(item.metadata, owner)
             _write_listed(item, document, labels)
 
 
 def listed_containers(body: bytes, wanted: Any, message: Any) -> None:
     """Fill a ListContainersResponse with the containers in a list that a ContainerFilter wants."""
-    for document, whose, labels in _listed(body, wanted):
+    for document, owner, labels in _listed(body, wanted):
         state = _STATES.get(_text(document.get("State")), _UNKNOWN)
-        if whose.sandbox or (wanted.HasField("state") and wanted.state.state != state):
+        if owner.sandbox or (wanted.HasField("state") and wanted.state.state != state):
             continue
-        if whose.sandbox_id.startswith(wanted.pod_sandbox_id):
-            item = message.containers.add(id=whose.id, pod_sandbox_id=whose.sandbox_id, state=state)
-            item.metadata.name, item.metadata.attempt = whose.name, whose.attempt
+        if owner.sandbox_id.startswith(wanted.pod_sandbox_id):
+            item = message.containers.add(id=owner.id, pod_sandbox_id=owner.sandbox_id, state=state)
+            item.metadata.name, item.metadata.attempt = owner.name, owner.attempt
             item.image.image, item.image_ref = _text(document.get("Image")), _text(document.get("ImageID"))
             _write_listed(item, document, labels)
 
@@ -180,15 +180,15 @@ def _listed(body: bytes, wanted: Any) -> Iterator[tuple[Document, DockerIdentity
         if not isinstance(document, dict):
             raise UnreadableBodyError(f"a container of the list is not an object but {kind(document)}")
         # A container that others link to has their names for it, too.
-        names = [_text(one) for one in _list(document.get("Names"))]
-        name = next((one for one in names if one.count("/") < 2), "")
+        names = [_text(name) for name in _list(document.get("Names"))]
+        name = next((name for name in names if name.count("/") < 2), "")
         labels = _texts(document.get("Labels"))
-        whose = identity(labels, name, _text(document.get("Id")))
-        if whose is None or not whose.id.startswith(wanted.id):
+        owner = identity(labels, name, _text(document.get("Id")))
+        if owner is None or not owner.id.startswith(wanted.id):
             continue
         shown = cri_labels(labels)
         if all(shown.get(key) == value for key, value in wanted.label_selector.items()):
-            yield document, whose, labels
+            yield document, owner, labels
 
 
 def _write_listed(item: Any, document: Document, labels: Mapping[str, str]) -> None:
@@ -200,8 +200,8 @@ def _write_listed(item: Any, document: Document, labels: Mapping[str, str]) -> N
 # -- the parts of answers
 
 
-def _write_pod_meta(meta: Any, whose: DockerIdentity) -> None:
-    meta.name, meta.uid, meta.namespace, meta.attempt = whose.pod_name, whose.uid, whose.namespace, whose.attempt
+def _write_pod_meta(meta: Any, owner: DockerIdentity) -> None:
+    meta.name, meta.uid, meta.namespace, meta.attempt = owner.pod_name, owner.uid, owner.namespace, owner.attempt
 
 
 def _sandbox_state(status: str) -> int:
@@ -210,17 +210,17 @@ def _sandbox_state(status: str) -> int:
 
 
 def _write_info(
-    message: Any, whose: DockerIdentity, config: Document, host: Document, current: Document, envs: tuple[str, ...] = ()
+    message: Any, owner: DockerIdentity, config: Document, host: Document, current: Document, envs: tuple[str, ...] = ()
 ) -> None:
     """What runtimes add to a verbose answer, in the shape `cri.store.verbose_info` reads."""
     resources = {
         part: {key: current[name] for key, name in names.items() if name in current}
         for part, names in (("cpu", _OCI_CPU), ("memory", _OCI_MEMORY))
     }
-    path = hostconfig.cgroups_path(_text(host.get("CgroupParent")), whose.id)
+    path = hostconfig.cgroups_path(_text(host.get("CgroupParent")), owner.id)
     process = {"env": envs, "oomScoreAdj": current.get("oom_score_adj", 0)}
     spec = {"linux": {"cgroupsPath": path, "resources": resources}, "process": process}
-    message.info["info"] = json.dumps({"sandboxID": whose.sandbox_id, "config": config, "runtimeSpec": spec})
+    message.info["info"] = json.dumps({"sandboxID": owner.sandbox_id, "config": config, "runtimeSpec": spec})
 
 
 def _sent(labels: Mapping[str, str]) -> Document | None:
@@ -240,7 +240,7 @@ def _amounts(host: Document) -> hostconfig.Values:
 
 
 def _variables(config: Document) -> tuple[str, ...]:
-    return tuple(one for one in map(_text, _list(config.get("Env"))) if "=" in one)
+    return tuple(env for env in map(_text, _list(config.get("Env"))) if "=" in env)
 
 
 # -- reading
@@ -308,10 +308,10 @@ def _identity(document: Document) -> DockerIdentity | None:
 
 
 def _known(document: Document) -> DockerIdentity:
-    whose = _identity(document)
-    if whose is None:
+    owner = _identity(document)
+    if owner is None:
         raise UnreadableBodyError(f"the container {_text(document.get('Id'))} is not Kubernetes'")
-    return whose
+    return owner
 
 
 def _part(document: Document, key: str) -> Document:

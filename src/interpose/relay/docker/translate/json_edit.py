@@ -1,6 +1,6 @@
 """JSON as a text to be edited: where the members of objects and arrays are, and what replaces them.
 
-Whoever decodes and encodes a body again loses what he does not know: order, spelling of numbers, keys given twice. Here
+Decoding and encoding a body again would lose what is not modelled: order, spelling of numbers, keys given twice. Here
 values are read to be looked at, and only touched members are written; every other byte stays as it came. Places are
 found for the members of one object or array at a time; what is inside of them is read in one go. So an object in a
 value is the tuple of its pairs, in their order, and an array is a list.
@@ -180,7 +180,7 @@ def change_items(
 
 
 def append_items(text: str, start: int, end: int, added: Sequence[str]) -> TextSplice:
-    """Texts of whole items for the end of an object or array, of which nobody has to know more than where it is."""
+    """Texts of whole items for the end of an object or array, of which only the position is known."""
     held = text[start + 1 : end - 1].rstrip(_WHITE)
     tail = start + 1 + len(held)
     return TextSplice(tail, tail, ("," if held else "") + ",".join(added))

@@ -21,7 +21,7 @@ PREFIX: Final = "annotation."
 # What a container was created with, if that is not what was asked for: Docker shows only what it has now.
 CREATED: Final = f"{PREFIX}interpose/created"
 REQUESTED: Final = f"{PREFIX}{ANNOTATION}"
-# Koordinator's hook server tells pods of Docker by this annotation, so pods show it as if they had it.
+# Koordinator's hook server recognizes pods of Docker by this annotation, so pods show it as if they had it.
 MARK: Final = TYPE
 
 _OWN: Final = frozenset((TYPE, SANDBOX_ID, LOG_PATH, CREATED))

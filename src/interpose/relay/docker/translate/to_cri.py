@@ -1,13 +1,13 @@
 """Which CRI call a call of Docker's API is, if any.
 
-A create says itself whose container it makes, or the labels of its image do; for everything else dockerd is asked,
-unless we know. What is nobody's business becomes nothing, and passes. A container of Kubernetes that is named by
-anything but its whole id is named by that to dockerd: what was looked at is what is acted on.
+A create names the pod of its container, or the labels of its image do; for everything else dockerd is asked, unless the
+identity is cached. A call about another container is no CRI call, and passes. A container of Kubernetes that is named
+by anything but its whole id is named by that to dockerd: what was looked at is what is acted on.
 
 What cannot be read is never a way around a hook server that must see the call. A body that dockerd may understand and
-we do not (a key given twice) and that may be about Kubernetes, and a container of which dockerd does not say whose it
-is, become calls with an unreadable message, of every method they may be: interceptors refuse those or let them pass,
-and nobody takes them for calls about somebody else.
+we do not (a key given twice) and that may be about Kubernetes, and a container whose identity dockerd does not tell,
+become calls with an unreadable message, of every method they may be: interceptors refuse those or let them pass, and
+none is taken for a call about a container that is not of Kubernetes.
 
 Large bodies are read and edited in a thread: other calls go on meanwhile.
 """
@@ -42,14 +42,14 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CriCall:
-    """A CRI call. With more than one method it is unreadable, and nobody knows which of them it is."""
+    """A CRI call. With more than one method it is unreadable, and may be any of them."""
 
-    act: DockerOperation
+    operation: DockerOperation
     methods: tuple[str, ...]
-    identity: DockerIdentity | None = None  # of a create without an id yet; None: nobody knows
+    identity: DockerIdentity | None = None  # of a create without an id yet; None: unknown
     message: bytes = b""
     unreadable: str = ""
-    understood: bool = False  # dockerd may well understand what is unreadable here; else it did not tell whose it is
+    understood: bool = False  # dockerd may well understand what is unreadable here; else the identity is unknown
     edit: Callable[[Any], EditedBody] | None = None  # from the message as it left the chain to Docker's body
 
 
@@ -60,32 +60,32 @@ async def aside(body: bytes, work: Callable[[], _T]) -> _T:
 
 async def to_cri_call(call: DockerHttpCall, runtime: DockerRuntime) -> CriCall | None:
     """What the call is to interceptors; None: nothing, it passes. BodyTooLarge: it does not even pass."""
-    act = operation_of(call.head)
-    if act is None:
+    operation = operation_of(call.head)
+    if operation is None:
         return None
-    if act is DockerOperation.CREATE:
+    if operation is DockerOperation.CREATE:
         return await _creation(call, runtime)
     readings = parameters(call.head, call.body)
-    killing = {kills(one) for one in readings} if act is DockerOperation.KILL else {True}
+    killing = {kills(reading) for reading in readings} if operation is DockerOperation.KILL else {True}
     if killing == {False}:
         return None
     try:
         identity = await runtime.find_identity(call.head.route.ref)
     except RpcError as error:
-        return _unreadable(act, f"dockerd does not say whose container it is: {error}")
+        return _unreadable(operation, f"dockerd does not say whose container it is: {error}")
     if identity is None:
         return None
     if identity.id != call.head.route.ref:
         call.target = renamed(call.head, identity.id)
-    if not _methods(act, identity):
+    if not _methods(operation, identity):
         return None
-    if act is DockerOperation.RESET:
-        return _unreadable(act, "a start with a body sets anew what the container is to have", identity)
+    if operation is DockerOperation.RESET:
+        return _unreadable(operation, "a start with a body sets anew what the container is to have", identity)
     if len(killing) > 1:
-        return _unreadable(act, "its form and its query have different signals", identity)
-    if act is DockerOperation.UPDATE:
+        return _unreadable(operation, "its form and its query have different signals", identity)
+    if operation is DockerOperation.UPDATE:
         return await aside(call.body, lambda: _update(call, identity))
-    return _of_object(act, identity, readings[0])
+    return _of_object(operation, identity, readings[0])
 
 
 async def _creation(call: DockerHttpCall, runtime: DockerRuntime) -> CriCall | None:
@@ -120,31 +120,31 @@ def _update(call: DockerHttpCall, identity: DockerIdentity) -> CriCall:
     return replace(made, edit=lambda after: update.edited(_parsed(made), after))
 
 
-def _of_object(act: DockerOperation, identity: DockerIdentity, params: Mapping[str, str]) -> CriCall:
+def _of_object(operation: DockerOperation, identity: DockerIdentity, params: Mapping[str, str]) -> CriCall:
     def fill(message: Any) -> None:
         if identity.sandbox:
             message.pod_sandbox_id = identity.id
             return
         message.container_id = identity.id
-        if act is DockerOperation.STOP and _DIGITS.fullmatch(grace := params.get("t", "")):
+        if operation is DockerOperation.STOP and _DIGITS.fullmatch(grace := params.get("t", "")):
             grace = grace.lstrip("0")
             message.timeout = int(grace or 0) if len(grace) <= _MOST_DIGITS else _LONGEST_GRACE
 
-    return _readable(act, identity, fill)
+    return _readable(operation, identity, fill)
 
 
-def _readable(act: DockerOperation, identity: DockerIdentity, fill: Callable[[Any], None]) -> CriCall:
-    (method,) = _methods(act, identity)
+def _readable(operation: DockerOperation, identity: DockerIdentity, fill: Callable[[Any], None]) -> CriCall:
+    (method,) = _methods(operation, identity)
     parser = CriParser(METHODS[method].request)
     message = parser.parse(b"")
     fill(message)
-    return CriCall(act=act, methods=(method,), identity=identity, message=parser.serialize(message))
+    return CriCall(operation=operation, methods=(method,), identity=identity, message=parser.serialize(message))
 
 
-def _methods(act: DockerOperation, identity: DockerIdentity | None) -> tuple[str, ...]:
+def _methods(operation: DockerOperation, identity: DockerIdentity | None) -> tuple[str, ...]:
     """What it may be; empty if there is nothing like it for sandboxes."""
     return tuple(
-        name for name in METHODS_OF[act] if identity is None or identity.sandbox is name.endswith("PodSandbox")
+        name for name in METHODS_OF[operation] if identity is None or identity.sandbox is name.endswith("PodSandbox")
     )
 
 
@@ -154,11 +154,11 @@ def _parsed(made: CriCall) -> Any:
 
 
 def _unreadable(
-    act: DockerOperation, why: str, identity: DockerIdentity | None = None, *, understood: bool = False
+    operation: DockerOperation, why: str, identity: DockerIdentity | None = None, *, understood: bool = False
 ) -> CriCall:
     return CriCall(
-        act=act,
-        methods=_methods(act, identity),
+        operation=operation,
+        methods=_methods(operation, identity),
         identity=identity,
         unreadable=why,
         understood=understood or identity is not None,
