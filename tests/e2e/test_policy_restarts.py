@@ -167,3 +167,33 @@ def test_containerd_restarts(own_containerd: Containerd, scratch: Path, kubepods
             db.resize(1000)
             assert_kept(relay, web, db)
         assert web.cpus == "0-1"
+
+
+def test_a_resize_around_the_relay_waits_for_room(
+    relay: PolicyRelay, containerd: Containerd, kubepods: Kubepods
+) -> None:
+    """The container keeps what it has, is shown as without room, and gets its CPU when another container ends."""
+
+    def state() -> str:
+        return str(next(row["state"] for row in relay.policy()["assignments"] if "/db/" in row["container"]))
+
+    with (
+        CriClient(relay.socket) as client,
+        CriClient(containerd.socket) as direct,
+        PolicyPod(client, kubepods, "db", 500) as db,
+    ):
+        with PolicyPod(client, kubepods, "cache") as cache:
+            assert (cache.cpus, db.cpus, state()) == ("1", "0", "in step")
+            db.client = direct
+            db.resize(1000)
+            wait_for(lambda: state() == "without room", what="the resize to be seen")
+            assert (cache.cpus, db.cpus) == ("1", "0")
+            assert "\ninterpose_policy_without_room 1.0" in relay.metrics()
+            relay.kill()
+            relay.start()
+            wait_for(lambda: state() == "without room", what="the resize to be known after a restart")
+            assert (cache.cpus, db.cpus) == ("1", "0")
+        db.wait_cpus("1")
+        wait_for(lambda: state() == "in step", what="the resize to be granted")
+        assert "\ninterpose_policy_without_room 0.0" in relay.metrics()
+        db.client = client

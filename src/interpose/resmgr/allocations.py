@@ -48,11 +48,15 @@ class Allocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationCandidate:
-    """A container that runs already and has to be admitted; `held` is what it holds, if anything."""
+    """A container that runs already and has to be admitted; `held` is what it holds, if anything.
+
+    `granted` is the same container with the smaller amounts that it was granted for, if it was resized to more since.
+    """
 
     request: Request
     id: str
     held: Grant | None = None
+    granted: "AllocationCandidate | None" = None
 
 
 class Allocations:

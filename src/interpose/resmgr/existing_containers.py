@@ -65,11 +65,24 @@ def find_candidates(
         entry = entries.get(key)
         grant, amounts = recover_grant(container, entry, policy)
         made = make_request(container, pod, capacity=capacity).request
-        made = _with_records(replace(made, key=key), amounts, _recorded_grants(container, entry))
+        known = _recorded_grants(container, entry)
+        made = _with_records(replace(made, key=key), amounts, known)
         first = grant is None or not grant.exclusive
         order = (first, saved_order.get(key, len(saved_order)), str(key))
-        found.append((order, AllocationCandidate(request=made, id=container.id, held=grant)))
+        candidate = AllocationCandidate(request=made, id=container.id, held=grant)
+        if amounts is None and known:
+            candidate = replace(candidate, granted=_before_growth(candidate, known[0], policy))
+        found.append((order, candidate))
     return _assign_keys(candidate for _, candidate in sorted(found, key=lambda item: item[0]))
+
+
+def _before_growth(candidate: AllocationCandidate, newest: GrantNote, policy: str) -> AllocationCandidate | None:
+    """The container as it was before it was resized; None if it has not grown."""
+    if candidate.request.milli <= newest.amounts.milli:
+        return None
+    request = replace(candidate.request, amounts=newest.amounts)
+    held = _grant_for_policy(policy, newest, newest.grant.exclusive)
+    return AllocationCandidate(request=request, id=candidate.id, held=held)
 
 
 def _saved_key(container: Container, entries: SavedEntries) -> Key:
@@ -87,8 +100,13 @@ def _assign_keys(found: Iterable[AllocationCandidate]) -> list[AllocationCandida
     for candidate in found:
         request = candidate.request
         key = free_keys.first_free(request.key)
-        taken[key] = candidate if key == request.key else replace(candidate, request=replace(request, key=key))
+        taken[key] = candidate if key == request.key else _with_key(candidate, key)
     return list(taken.values())
+
+
+def _with_key(candidate: AllocationCandidate, key: Key) -> AllocationCandidate:
+    granted = None if candidate.granted is None else _with_key(candidate.granted, key)
+    return replace(candidate, request=replace(candidate.request, key=key), granted=granted)
 
 
 def recover_grant(

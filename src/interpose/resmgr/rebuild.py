@@ -41,10 +41,17 @@ async def admit_in_order(
     on_admitted: Callable[[AllocationCandidate, Decision], object],
     yielder: LoopYielder,
 ) -> None:
-    """Admit containers; `on_admitted` is called for each at once."""
+    """Admit containers; `on_admitted` is called for each at once.
+
+    One that was resized to more gets what it was granted for, unless it has more CPUs by now: what it asks for beyond
+    that may be another container's. The caller decides about that afterwards.
+    """
     holding = [candidate for candidate in found if candidate.held is not None and candidate.held.exclusive]
     moving = []
-    for candidate in holding:
+    for resized in holding:
+        candidate = resized
+        if (granted := candidate.granted) is not None and granted.held == candidate.held:
+            candidate = granted
         kept = keep(candidate)
         if kept is None:
             moving.append(candidate)
@@ -52,7 +59,8 @@ async def admit_in_order(
             on_admitted(candidate, kept)
         await yielder.take()
     others = [candidate for candidate in found if candidate.held is None or not candidate.held.exclusive]
-    for candidate in (*moving, *others):
+    for resized in (*moving, *others):
+        candidate = resized.granted or resized
         on_admitted(candidate, take(candidate))
         await yielder.take()
 

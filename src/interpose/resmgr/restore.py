@@ -72,7 +72,7 @@ class ContainerRestorer:
             await yielder.take()
         candidates += self._expected_candidates({candidate.request.key for candidate in candidates})
         if self._reset:
-            candidates = [replace(candidate, held=None) for candidate in candidates]
+            candidates = [replace(candidate, held=None, granted=None) for candidate in candidates]
         elif tracker.decides_nothing:
             holding = find_candidates(pairs, tracker.saved, tracker.saved_policy, capacity)
             tracker.suspended = {holder.request.key: holder.held for holder in holding if holder.held is not None}
@@ -86,6 +86,9 @@ class ContainerRestorer:
         for container in before:
             if (now := live.get(container.id)) is not None and now.resources != container.resources:
                 tracker.updaters.observe(tracker.key_of(now), to_assignment(now.resources))
+        for candidate in candidates:
+            if candidate.granted is not None:
+                tracker.observe_resize(candidate.request)
         allocations = tracker.allocations
         counts = {"containers": len(allocations.by_key), "without_place": len(allocations.without_place)}
         _log.info("Adopted running containers", extra={"kv": {"policy": policy, **counts}})

@@ -18,7 +18,7 @@ from interpose.core.model.resources import NO_RESOURCES, LinuxResources
 from interpose.core.policy.api import Policy
 from interpose.core.policy.decision import Assignment, Decision, Grant
 from interpose.core.policy.names import NONE
-from interpose.core.policy.request import Amounts, Key
+from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.topology.topology import Topology
 from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
@@ -368,6 +368,15 @@ class AllocationTracker:
         amounts = observed_resize(allocation.runtime_request, old, new)
         if amounts is not None:
             self._observe(allocation, amounts)
+
+    def observe_resize(self, request: Request) -> None:
+        """Decide about a container that was restored with less than this request, which is in force at the runtime."""
+        if (allocation := self.allocations.by_key.get(request.key)) is None:
+            return
+        try:
+            self._observe(allocation, request.amounts)
+        except Exception:
+            _log.exception("Policy failed", extra={"kv": {"container": request.title}})
 
     def _observe(self, allocation: Allocation, amounts: Amounts) -> None:
         """Decide about amounts that a container has at the runtime already."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 
 import pytest
 
@@ -45,6 +46,46 @@ async def test_who_can_keep_cpus_keeps_them_whoever_comes_first(bare: PolicyNode
     await bare.in_step()
     assert bare.cpus(stays) == "2-3"
     assert not CpuSet.parse(bare.cpus(moves)) & CpuSet.parse("0,2-3")
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+async def test_a_container_that_has_grown_takes_no_cpus_of_another(bare: PolicyNode, names: tuple[str, str]) -> None:
+    """It keeps what it was granted for, in whatever order they are restored, and gets the rest when there is room."""
+    cpus, granted, requested = {"a": "2-3", "b": "4-15"}, {"a": 2000, "b": 12_000}, {"a": 14_000, "b": 12_000}
+    ids = {name: bare.add(name, requested[name], cpus=cpus[name]) for name in names}
+    bare.restorer.load("static", [entry(bare, ids[name], cpus[name], granted[name]) for name in names])
+    await bare.start()
+    await bare.in_step()
+    assert {name: bare.cpus(ids[name]) for name in names} == cpus
+    allocations = bare.tracker.allocations
+    assert [allocations.by_key[key].id for key in allocations.deferred] == [ids["a"]]
+    assert allocations.without_place == ()
+    bare.tracker.release([allocations.by_id[ids["b"]]])
+    bare.tracker.enforce_soon(tuple(allocations.by_key))
+    await bare.in_step()
+    assert (len(CpuSet.parse(bare.cpus(ids["a"]))), allocations.deferred) == (14, ())
+
+
+async def test_a_container_that_has_grown_keeps_what_another_relay_gave_it(bare: PolicyNode) -> None:
+    """The relay before was killed after its update of the container and before it saved it: the CPUs tell."""
+    grown, other = bare.add("a", 4000, cpus="2-5"), bare.add("b", 2000)
+    bare.restorer.load("static", [entry(bare, grown, "2-3", 2000)])
+    await bare.start()
+    await bare.in_step()
+    assert (bare.cpus(grown), bare.tracker.allocations.deferred) == ("2-5", ())
+    assert not CpuSet.parse(bare.cpus(other)) & CpuSet.parse("2-5")
+
+
+async def test_a_shared_container_that_has_grown_gets_cpus_if_there_are_any(bare: PolicyNode) -> None:
+    """Otherwise it stays where it is, with a place."""
+    shared, full = bare.add("a", 1000, cpus="0"), bare.add("b", 15_000, cpus="1-15")
+    saved = replace(entry(bare, shared, "", 500), grant=Grant(pools=("shared",)))
+    bare.restorer.load("static", [saved, entry(bare, full, "1-15", 15_000)])
+    await bare.start()
+    await bare.in_step()
+    allocations = bare.tracker.allocations
+    assert (bare.cpus(shared), bare.cpus(full), allocations.without_place) == ("0", "1-15", ())
+    assert [allocations.by_key[key].id for key in allocations.deferred] == [shared]
 
 
 async def test_creates_of_somebody_else_keep_their_cpus(bare: PolicyNode) -> None:
