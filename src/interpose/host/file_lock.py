@@ -38,7 +38,7 @@ class FileLock:
         lock = cls(os.open(path, _OPEN, 0o600))
         left = patience
         try:
-            while not _locks(lock.descriptor):
+            while not try_lock(lock.descriptor):
                 if left <= 0:
                     owner = os.pread(lock.descriptor, 32, 0).decode(errors="replace").strip() or "unknown"
                     raise BlockingIOError(errno.EAGAIN, refusal(owner))
@@ -69,7 +69,19 @@ class FileLock:
                 os.close(fd)
 
 
-def _locks(descriptor: int) -> bool:
+def open_locked(path: Path) -> int:
+    """Open a file, made if needed, and wait for its lock; the descriptor holds it until it is closed."""
+    descriptor = os.open(path, _OPEN, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file without waiting; False if another process holds the lock."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from interpose.cri.messages import cri
+from interpose.host.atomic_file import replace_file
 from interpose.node.runtime.fs.rootfs import Rootfs
 from interpose.node.runtime.fs.sandbox_files import LocalSandboxFiles
 from interpose.node.runtime.fs.user_paths import UserPaths
@@ -149,11 +150,8 @@ class ContainerBundles:
         return mounted
 
     def _write(self, container_id: str, spec: Mapping[str, Any]) -> None:
-        bundle = self._paths.bundle(container_id)
-        bundle.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = bundle / f"{_SPEC}.new"
-        new.write_text(json.dumps(spec))
-        os.replace(new, bundle / _SPEC)  # noqa: PTH105
+        # Not synced: after a power failure the state folder is gone in any case.
+        replace_file(str(self._paths.bundle(container_id) / _SPEC), json.dumps(spec).encode(), sync=False)
 
     async def remove(self, record: ContainerRecord) -> None:
         """Remove root file system and bundle, and release the image."""

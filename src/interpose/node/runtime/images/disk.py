@@ -16,7 +16,6 @@ its layers are there, and layers go only when no image, no hold and no process t
 
 import ctypes
 import errno
-import fcntl
 import json
 import logging
 import os
@@ -28,6 +27,7 @@ from typing import Any, Final
 
 from interpose.errors import ConfigError
 from interpose.host.atomic_file import remove_leftovers, replace_file
+from interpose.host.file_lock import open_locked
 from interpose.log import kv
 from interpose.node.runtime.images.index import ImageIndex, read_index, write_index
 from interpose.node.runtime.images.layers.whiteouts import FORMATS, MARKED, WhiteoutFormat, detect_format
@@ -105,8 +105,11 @@ class ImageDisk:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the lock of the store: no other process changes it."""
-        with _flock(self.root / "lock", fcntl.LOCK_EX):
+        descriptor = open_locked(self.root / "lock")
+        try:
             yield
+        finally:
+            os.close(descriptor)
 
     def index(self) -> ImageIndex:
         """The current index, whichever process changed it; ConfigError if it cannot be read."""
@@ -328,16 +331,6 @@ def _read_hold(data: bytes) -> dict[str, Any]:
         return {}
     chain = document.get("chain") if isinstance(document, dict) else None
     return document if isinstance(chain, list) and all(isinstance(chain_id, str) for chain_id in chain) else {}
-
-
-@contextmanager
-def _flock(path: Path, how: int) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, how)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

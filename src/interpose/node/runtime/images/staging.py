@@ -7,7 +7,6 @@ it.
 A process can claim names here: other processes see them as long as it lives and has not released them.
 """
 
-import fcntl
 import logging
 import os
 import threading
@@ -18,6 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from interpose.host.file_lock import open_locked, try_lock
 from interpose.host.rmtree import remove_tree
 from interpose.log import kv
 
@@ -46,7 +46,7 @@ class StagingDir:
         with self._making:
             if self._lock is None:
                 # The lock first: a folder without a lock is removed.
-                self._lock = _lock(f"{folder}{_LOCK}")
+                self._lock = _lock(self._parent / f"{self._name}{_LOCK}")
                 folder.mkdir(mode=0o700)
         return folder
 
@@ -94,13 +94,12 @@ class StagingDir:
         return names
 
 
-def _lock(path: str) -> int:
+def _lock(path: Path) -> int:
     """Create and lock a file. Another process may remove it in between; then it is created again."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        descriptor = open_locked(path)
         with suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):  # noqa: PTH116 - the same as above
+            if os.path.samestat(os.fstat(descriptor), path.stat()):
                 return descriptor
         os.close(descriptor)
 
@@ -111,11 +110,7 @@ def _is_abandoned(lock: Path) -> bool:
     except FileNotFoundError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    else:
-        return True
+        return try_lock(descriptor)
     finally:
         os.close(descriptor)
 

@@ -21,6 +21,7 @@ from interpose.node.runtime.plain.start import (
 )
 from interpose.node.runtime.plain.state import PlainState, StateError, start_time
 from interpose.node.runtime.shim import syscalls
+from interpose.node.runtime.shim.atomic_file import replace_file
 
 _ROOT = "/run/interpose/plain"
 _CGROUPS = "/sys/fs/cgroup"
@@ -176,9 +177,7 @@ def _table(config: dict[str, object], key: str) -> dict[str, object]:
 def _write_pid(words: CommandLine, pid: int) -> None:
     path = words.flags.get("pid-file")
     if path:
-        with open(f"{path}.tmp", "w") as file:  # noqa: PTH123
-            file.write(str(pid))
-        os.rename(f"{path}.tmp", path)  # noqa: PTH104
+        replace_file(path, str(pid))
 
 
 def _fail(log: str, message: str) -> None:

@@ -9,6 +9,8 @@ import os
 import signal
 import time
 
+from interpose.node.runtime.shim.atomic_file import replace_file
+
 MARK = "INTERPOSE_CONTAINER"
 _KILL_TIMEOUT = 10.0
 _PAUSE = 0.01
@@ -36,9 +38,7 @@ class PlainState:
 
     def write(self, value: dict[str, object]) -> None:
         """Write the state document of the container."""
-        with open(f"{self._file}.tmp", "w") as file:  # noqa: PTH123
-            json.dump(value, file)
-        os.rename(f"{self._file}.tmp", self._file)  # noqa: PTH104
+        replace_file(self._file, json.dumps(value))
 
     def read(self) -> dict[str, object]:
         """The state document; empty if the start was interrupted. StateError if there is no such container."""

@@ -9,6 +9,7 @@ import signal
 import time
 
 from interpose.node.runtime.shim import protocol
+from interpose.node.runtime.shim.atomic_file import replace_file
 from interpose.node.runtime.shim.event_loop import EventLoop, log_line
 from interpose.node.runtime.shim.launch import Launched
 from interpose.node.runtime.shim.log import LogFile, LogLines
@@ -84,7 +85,7 @@ class ShimContainer:
         if self.input is not None:
             self.input.close()
         try:
-            write_record(self._exit_file, self.exited)
+            replace_file(self._exit_file, json.dumps(self.exited), sync=True)
         except OSError as error:
             log_line(f"exit record {self._exit_file} cannot be written: {error}")
         report()
@@ -146,15 +147,3 @@ class ShimContainer:
 
         output = OutputPipe(self._loop, fd, take, ended)
         self._outputs.append(output)
-
-
-def write_record(path: str, value: dict[str, object]) -> None:
-    """Put a file in its place as a whole, on the disk."""
-    temporary = f"{path}.tmp"
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(fd, json.dumps(value).encode())
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.rename(temporary, path)  # noqa: PTH104

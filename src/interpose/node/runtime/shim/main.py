@@ -10,6 +10,7 @@ import socket
 import time
 
 from interpose.node.runtime.shim import syscalls
+from interpose.node.runtime.shim.atomic_file import replace_file
 from interpose.node.runtime.shim.event_loop import log_exception, log_line
 from interpose.node.runtime.shim.pause import PauseError, start_pause
 from interpose.node.runtime.shim.server import ShimServer
@@ -76,9 +77,7 @@ def _write_identity(pause_pid: int) -> None:
     with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
         boot = file.read().strip()
     document = {"pid": os.getpid(), "started": started, "boot": boot, "holder": pause_pid}
-    with open("shim.json.tmp", "w") as file:  # noqa: PTH123
-        json.dump(document, file)
-    os.rename("shim.json.tmp", "shim.json")  # noqa: PTH104
+    replace_file("shim.json", json.dumps(document))
 
 
 def _listener() -> socket.socket:

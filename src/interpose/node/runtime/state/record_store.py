@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from interpose.host.atomic_file import replace_at
 from interpose.log import kv
 from interpose.node.runtime.state.ids import is_id
 from interpose.node.runtime.state.records import ContainerRecord, Record, RecordError, SandboxRecord, decode, encode
@@ -50,18 +51,11 @@ class FileRecordStore:
     def put(self, record: SandboxRecord | ContainerRecord) -> None:
         """Write a record, or replace it; OSError leaves the old one."""
         path = self._path(type(record), record.id)
-        temporary = path.with_name(f".{record.id}.tmp")
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            with open(fd, "wb", buffering=0) as file:  # noqa: PTH123 - a descriptor
-                data = memoryview(encode(record))
-                while data:
-                    data = data[file.write(data) :]
-            os.replace(temporary, path)  # noqa: PTH105
-        except OSError:
-            with suppress(OSError):
-                temporary.unlink()  # what there is no room for takes none
-            raise
+            replace_at(directory, path.name, encode(record), temporary=f".{record.id}.tmp", sync=False)
+        finally:
+            os.close(directory)
 
     def drop(self, record: SandboxRecord | ContainerRecord) -> None:
         """Delete a record; a missing one is fine."""

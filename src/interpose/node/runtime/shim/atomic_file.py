@@ -1,0 +1,16 @@
+"""Atomic replacement of small files, for the shim and the plain executor, which import the standard library alone."""
+
+import os
+
+
+def replace_file(path: str, text: str, *, sync: bool = False) -> None:
+    """Replace a file in one step; with `sync` its content is on the disk first. OSError leaves the old file."""
+    temporary = f"{path}.tmp"
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, text.encode())
+        if sync:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+    os.rename(temporary, path)  # noqa: PTH104
