@@ -8,7 +8,9 @@ def replace_file(path: str, text: str, *, sync: bool = False) -> None:
     temporary = f"{path}.tmp"
     fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, text.encode())
+        data = text.encode()
+        while data:  # a disk that becomes full takes a part of it first
+            data = data[os.write(fd, data) :]
         if sync:
             os.fsync(fd)
     finally:
