@@ -17,7 +17,7 @@ from interpose.node.runtime.metrics.values import ContainerFigures, FilesystemSp
 BASE_LABELS: Final = ("id", "name", "image")
 _SECOND: Final = 1_000_000_000
 _MICROSECONDS: Final = 1_000_000
-_SHARES: Final = 1024  # what the kernel has where nothing is said
+_SHARES: Final = 1024  # the kernel's default
 _PERIOD: Final = 100_000
 
 F = TypeVar("F")

@@ -175,4 +175,4 @@ def _resolve_own_name() -> str:
     except OSError:
         return "127.0.0.1"
     addresses = [str(entry[4][0]) for entry in found]
-    return next((one for one in addresses if not one.startswith("127.") and one != "::1"), "127.0.0.1")
+    return next((address for address in addresses if not address.startswith("127.") and address != "::1"), "127.0.0.1")

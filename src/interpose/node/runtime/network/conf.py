@@ -20,7 +20,7 @@ def candidates(names: Iterable[str]) -> list[str]:
 
 
 def parse(text: str, file: str) -> NetworkList:
-    """A configuration; ValueError that names file, key and value."""
+    """Parse a configuration; ValueError names file, key and value."""
     try:
         document = json.loads(text)
     except ValueError as error:
@@ -44,14 +44,18 @@ def parse(text: str, file: str) -> NetworkList:
 
 
 def at_least(version: str, wanted: tuple[int, int, int]) -> bool:
-    """Whether a version is that new."""
+    """Whether a CNI version is `wanted` or newer."""
     major, minor, patch = (int(part) for part in version.split("."))
     return (major, minor, patch) >= wanted
 
 
 def as_document(network: NetworkList) -> dict[str, Any]:
-    """The network as it is kept on the disk; `parse` reads it."""
-    return {"name": network.name, "cniVersion": network.version, "plugins": [dict(one) for one in network.plugins]}
+    """The network as a document for the result cache; `parse` reads it."""
+    return {
+        "name": network.name,
+        "cniVersion": network.version,
+        "plugins": [dict(plugin) for plugin in network.plugins],
+    }
 
 
 def plugin_input(
@@ -60,12 +64,12 @@ def plugin_input(
     offered: Mapping[str, Any],
     previous: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """What a plugin reads: its own part, what of `offered` it says it is able to use, and what the one before said."""
+    """The input of a plugin: its configuration, its supported ones of `offered`, and the previous plugin's result."""
     document = {**plugin, "name": network.name, "cniVersion": network.version}
-    wanted = plugin.get("capabilities")
-    able = wanted if isinstance(wanted, dict) else {}
-    if chosen := {key: value for key, value in offered.items() if able.get(key) and value}:
-        document["runtimeConfig"] = chosen
+    capabilities = plugin.get("capabilities")
+    supported = capabilities if isinstance(capabilities, dict) else {}
+    if runtime_config := {key: value for key, value in offered.items() if supported.get(key) and value}:
+        document["runtimeConfig"] = runtime_config
     if previous is not None:
         document["prevResult"] = dict(previous)
     return document

@@ -1,6 +1,6 @@
-"""The folder with CNI configurations: the first file that makes sense is the network.
+"""The folder with CNI configurations: the first valid file is the network.
 
-It is looked at whenever somebody asks, and read again when it changed.
+It is scanned at each call, and read again when it changed.
 """
 
 import logging
@@ -15,7 +15,7 @@ _LARGEST: Final = 1 << 20
 
 
 class CniConfDir:
-    """Reads lazily. A file that went bad keeps its last good content in force while it is there."""
+    """The CNI configuration folder. The last good content of a file that became invalid stays in force."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder

@@ -1,7 +1,7 @@
 """Devices of containers: of CRI's Device and of the whole machine.
 
-Node and rights are looked up on the host; what a container gets is a value. A device that goes away meanwhile is left
-out of "all devices", and an error when it was asked for.
+Node and rights are read from the host. A device that vanishes meanwhile is left out of "all devices", and an error if
+the configuration names it.
 """
 
 import os
@@ -14,7 +14,7 @@ from interpose.node.runtime.oci.spec_types import OciDevice, SpecError
 
 _KINDS: Final = {stat.S_IFCHR: "c", stat.S_IFBLK: "b"}
 _ACCESS: Final = frozenset("rwm")
-# What every container has of its own.
+# Entries of /dev that every container has of its own.
 _OWN: Final = frozenset({"pts", "shm", "fd", "mqueue", ".lxc", ".lxd-mounts", ".udev"})
 _CONSOLE: Final = "console"
 _PERMISSIONS: Final = 0o7777
@@ -22,7 +22,7 @@ _PERMISSIONS: Final = 0o7777
 
 def all_devices(folder: str = "/dev") -> tuple[OciDevice, ...]:
     """Every device node of the machine, for privileged containers."""
-    return tuple(sorted(_walk(folder, folder, skip=_OWN), key=lambda one: one.path))
+    return tuple(sorted(_walk(folder, folder, skip=_OWN), key=lambda device: device.path))
 
 
 def wanted_devices(
@@ -50,7 +50,7 @@ def wanted_devices(
         if node is None:
             raise SpecError(f"{where}.host_path", f"{device.host_path!r} is not a device")
         found.append(node)
-    return tuple({one.path: one for one in found}.values())
+    return tuple({device.path: device for device in found}.values())
 
 
 def _walk(folder: str, inside: str, *, skip: frozenset[str], access: str = "rwm") -> Iterator[OciDevice]:

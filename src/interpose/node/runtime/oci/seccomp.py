@@ -73,7 +73,7 @@ BY_MACHINE: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "s390x": ("s390_pci_mmio_read", "s390_pci_mmio_write", "s390_runtime_instr"),
     }
 )
-# More calls for whoever has a capability.
+# More calls for containers with a capability.
 BY_CAPABILITY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "CAP_DAC_READ_SEARCH": ("open_by_handle_at",),
@@ -127,8 +127,8 @@ _WHERE: Final = "linux.security_context.seccomp"
 _LOCALHOST: Final = "localhost/"
 
 
-def wanted(context: Any) -> tuple[int, str]:
-    """Kind of profile and its name, from either of CRI's fields; nothing said is unconfined."""
+def requested_profile(context: Any) -> tuple[int, str]:
+    """Type and name of the profile, from either of CRI's fields; unconfined if neither is set."""
     if context.HasField("seccomp"):
         kind, name = context.seccomp.profile_type, context.seccomp.localhost_ref
         if kind not in (PROFILE_RUNTIME_DEFAULT, PROFILE_UNCONFINED, PROFILE_LOCALHOST):
@@ -147,8 +147,8 @@ def wanted(context: Any) -> tuple[int, str]:
 
 
 def profile_file(context: Any) -> str | None:
-    """The file a profile has to be read from; None if there is none to be read."""
-    kind, name = wanted(context)
+    """The file of a localhost profile; None for other profiles."""
+    kind, name = requested_profile(context)
     if context.privileged or kind != PROFILE_LOCALHOST:
         return None
     path = name.removeprefix(_LOCALHOST)
@@ -157,11 +157,11 @@ def profile_file(context: Any) -> str | None:
     return path
 
 
-def choose(
+def choose_profile(
     context: Any, host: HostFacts, capabilities: Collection[str], from_file: Mapping[str, Any] | None
 ) -> dict[str, Any] | None:
     """`linux.seccomp` of the specification; None for no filter."""
-    kind, name = wanted(context)
+    kind, name = requested_profile(context)
     if kind == PROFILE_UNCONFINED:
         return None
     if kind == PROFILE_LOCALHOST:
@@ -174,7 +174,7 @@ def choose(
 
 
 def default_profile(architectures: Sequence[str], capabilities: Collection[str]) -> dict[str, Any]:
-    """The filter for somebody with these capabilities."""
+    """The default filter for a container with these capabilities."""
     machines = [machine for machine, names in ARCHITECTURES.items() if names[0] in architectures]
     names = [*ALLOWED, *(name for machine in machines for name in BY_MACHINE.get(machine, ()))]
     names += [name for capability, more in BY_CAPABILITY.items() if capability in capabilities for name in more]

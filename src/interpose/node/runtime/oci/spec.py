@@ -72,7 +72,9 @@ def container_spec(
     if propagation := rootfs_propagation(config):
         linux["rootfsPropagation"] = propagation
     profile = (
-        None if context.privileged else seccomp.choose(context, host, capability_sets["bounding"], seccomp_profile)
+        None
+        if context.privileged
+        else seccomp.choose_profile(context, host, capability_sets["bounding"], seccomp_profile)
     )
     if profile is not None:
         linux["seccomp"] = profile

@@ -1,6 +1,6 @@
 """The program: `run`, `exec`, `kill`, `delete`, `update`, `state`, `features`, with runc's flags.
 
-It does one thing and ends. Errors go to standard error, and to the log file as JSON if one is named.
+It runs one command and exits. Errors go to standard error, and to the log file as JSON if one is named.
 """
 
 import json

@@ -94,11 +94,11 @@ class ShimServer:
             if answer is not None:
                 peer.send_document({"id": number, "ok": answer})
 
-    def _hello(self, peer: ShimPeer, _said: "dict[str, Any]") -> dict[str, object]:
+    def _hello(self, peer: ShimPeer, _request: "dict[str, Any]") -> dict[str, object]:
         peer.wants_events = True
         return {"protocol": protocol.PROTOCOL, "pid": os.getpid(), "holder": self.pause_pid}
 
-    def _states(self, _peer: ShimPeer, _said: "dict[str, Any]") -> dict[str, object]:
+    def _states(self, _peer: ShimPeer, _request: "dict[str, Any]") -> dict[str, object]:
         return {"containers": {name: container.state() for name, container in self._containers.items()}}
 
     def _run(self, peer: ShimPeer, request: "dict[str, Any]") -> None:
@@ -200,7 +200,7 @@ class ShimServer:
             del self._containers[name]
         return {}
 
-    def _stop(self, _peer: ShimPeer, _said: "dict[str, Any]") -> dict[str, object]:
+    def _stop(self, _peer: ShimPeer, _request: "dict[str, Any]") -> dict[str, object]:
         self._stopping = True
         if self.pause_pid:
             os.kill(self.pause_pid, signal.SIGKILL)

@@ -92,7 +92,7 @@ async def launch(paths: ShimPaths, options: SandboxOptions, timeout: float, star
 
 
 async def _first_line(paths: ShimPaths, options: SandboxOptions, timeout: float, starter: ShimStarter) -> bytes:
-    """The first line of a shim, when it is ready. If nobody reads it, the shim ends."""
+    """The first line of a shim, when it is ready. If it is not read, the shim ends."""
     shim_options = {
         **{name: getattr(options, name) for name in ("network", "ipc", "uts", "pid", "hostname", "oom_score_adj")},
         "sysctls": dict(options.sysctls),

@@ -11,10 +11,10 @@ from interpose.node.runtime.oci.seccomp import (
     ARCHITECTURES,
     BY_CAPABILITY,
     BY_MACHINE,
-    choose,
+    choose_profile,
     default_profile,
     profile_file,
-    wanted,
+    requested_profile,
 )
 from interpose.node.runtime.oci.spec_types import HostFacts, SpecError
 
@@ -46,14 +46,14 @@ def _allowed(profile: dict[str, Any], name: str) -> list[dict[str, Any]]:
 )
 def test_what_is_asked_for(fields: dict[str, Any], expected: tuple[int, str]) -> None:
     """By the newer field, else by the older one."""
-    assert wanted(_context(**fields)) == expected
+    assert requested_profile(_context(**fields)) == expected
 
 
 @pytest.mark.parametrize("fields", [{"seccomp": KINDS(profile_type=9)}, {"seccomp_profile_path": "mine"}])  # type: ignore[arg-type]
 def test_what_nobody_knows(fields: dict[str, Any]) -> None:
     """An error that names it."""
     with pytest.raises(SpecError, match="seccomp"):
-        wanted(_context(**fields))
+        requested_profile(_context(**fields))
 
 
 def test_a_file_is_read_only_where_it_is_used() -> None:
@@ -70,9 +70,9 @@ def test_the_profile_of_each_kind() -> None:
     """None, ours, the file's."""
     local = _context(seccomp=KINDS(profile_type=KINDS.Localhost, localhost_ref="/p"))
     default = _context(seccomp=KINDS())
-    assert choose(_context(), HOST, (), None) is None
-    assert choose(default, HOST, (), None) == default_profile(X86, ())
-    assert choose(local, HOST, (), {"defaultAction": "x"}) == {"defaultAction": "x"}
+    assert choose_profile(_context(), HOST, (), None) is None
+    assert choose_profile(default, HOST, (), None) == default_profile(X86, ())
+    assert choose_profile(local, HOST, (), {"defaultAction": "x"}) == {"defaultAction": "x"}
 
 
 @pytest.mark.parametrize("document", [None, {}])
@@ -80,15 +80,15 @@ def test_a_file_that_is_no_profile(document: dict[str, Any] | None) -> None:
     """It is refused before the OCI runtime sees it."""
     local = _context(seccomp=KINDS(profile_type=KINDS.Localhost, localhost_ref="/p"))
     with pytest.raises(SpecError, match="'/p' is not a profile"):
-        choose(local, HOST, (), document)
+        choose_profile(local, HOST, (), document)
 
 
 def test_a_kernel_without_filters() -> None:
     """The default is done without, what was asked for by name is an error."""
     without = HostFacts(seccomp=False)
-    assert choose(_context(seccomp=KINDS()), without, (), None) is None
+    assert choose_profile(_context(seccomp=KINDS()), without, (), None) is None
     with pytest.raises(SpecError, match="no seccomp"):
-        choose(_context(seccomp=KINDS(profile_type=KINDS.Localhost, localhost_ref="/p")), without, (), {})
+        choose_profile(_context(seccomp=KINDS(profile_type=KINDS.Localhost, localhost_ref="/p")), without, (), {})
 
 
 def test_the_default_refuses_what_it_does_not_name() -> None:

@@ -82,7 +82,7 @@ class RegistryClient:
         self._tokens: LruCache[tuple[RegistryEndpoint, str, Auth | None], tuple[str, float]] = LruCache(_CACHED)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close the connections to all registries."""
         await self._transport.close()
 
     async def manifest(self, reference: ImageReference, wanted: str, auth: Auth | None) -> bytes:

@@ -56,7 +56,7 @@ class RegistryTransport:
         self._contexts: LruCache[RegistryEndpoint, ssl.SSLContext] = LruCache(_MAX_SERVERS)
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close the connections to all registries."""
         for client in self._clients.clear():
             await client.close()
 
