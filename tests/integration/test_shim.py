@@ -38,7 +38,7 @@ async def test_log_lines_have_times(sandbox: ShimNode) -> None:
 
 
 def files_of(sandbox: ShimNode) -> set[str]:
-    """What is in the shim's folder, but for the holder's link: that is made when the shim has long been ready."""
+    """The files in the shim's folder, without the pause process's link, which is made later."""
     return {entry.name for entry in sandbox.paths.folder.iterdir()} - {"interpose-hold"}
 
 

@@ -87,7 +87,7 @@ async def test_a_shim_that_is_killed_takes_its_holder_along(sandbox: ShimNode) -
     os.kill(sandbox.shim.pid, signal.SIGKILL)
 
     await eventually(lambda: "lost" in sandbox.heard, "on_lost")
-    await eventually(lambda: not Path(f"/proc/{pause_pid}").exists(), "the end of the holder")
+    await eventually(lambda: not Path(f"/proc/{pause_pid}").exists(), "the end of the pause process")
     with pytest.raises(ShimClosedError):
         await sandbox.shim.states()
     with pytest.raises(ShimClosedError):
@@ -118,7 +118,7 @@ async def test_only_stop_ends_a_shim(sandbox: ShimNode) -> None:
 
 
 async def test_stop_waits_for_containers(sandbox: ShimNode) -> None:
-    """Its holder is gone at once; after the last container so is the shim, with its files but the log."""
+    """Its pause process is gone at once; after the last container so is the shim, with its files but the log."""
     await sandbox.run("sleep", "1000")
     with pytest.raises(ShimError, match="still run"):
         await sandbox.shim.stop(timeout=0.1)
@@ -188,7 +188,7 @@ async def test_the_holder_has_namespaces_of_its_own(bare_sandbox: ShimNode) -> N
 
 @needs_root
 async def test_a_pod_that_shares_processes(bare_sandbox: ShimNode) -> None:
-    """The holder is process 1 of it and reaps; the containers end with it."""
+    """The pause process is process 1 of it and reaps; the containers end with it."""
     await bare_sandbox.launch(pid=True)
     pause_pid = bare_sandbox.shim.pause_pid
     await bare_sandbox.run("sh", "-c", "(sleep 0 &) ; sleep 1000", namespaces={"pid": f"/proc/{pause_pid}/ns/pid"})

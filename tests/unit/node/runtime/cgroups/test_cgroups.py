@@ -115,7 +115,7 @@ def test_making_on_v2_hands_controllers_down() -> None:
 
 
 def test_nobody_joins_by_mistake() -> None:
-    """To the kernel 0 is the writer: a holder that has died must not become us."""
+    """To the kernel 0 is the writer: a pause process that has died must not become us."""
     kernel = Kernel(1)
     dirs = CgroupDirs(kernel, "/cg", version=1)
     dirs.make("a")

@@ -1,4 +1,4 @@
-"""What a sandbox stands on, with a scratch folder for cgroups."""
+"""The files of a sandbox, with a scratch folder for cgroups."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ SANDBOX = "a" * 64
 
 
 class Machine:
-    """A ground and what it makes."""
+    """Sandbox files on a machine with scratch folders."""
 
     def __init__(self, folder: Path) -> None:
         self.paths = RuntimePaths(root=folder / "root", state=folder / "state")
@@ -30,8 +30,8 @@ class Machine:
     @property
     def left(self) -> list[str]:
         """Cgroups, notes and folders."""
-        places = (self.cgroups, self.paths.cgroups, self.paths.sandboxes)
-        return sorted(str(path.relative_to(place)) for place in places for path in place.rglob("*") if path.is_dir())
+        paths = (self.cgroups, self.paths.cgroups, self.paths.sandboxes)
+        return sorted(str(path.relative_to(place)) for place in paths for path in place.rglob("*") if path.is_dir())
 
 
 @pytest.fixture

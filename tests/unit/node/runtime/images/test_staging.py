@@ -21,7 +21,7 @@ def test_a_room_is_made_when_it_is_needed_and_removed_at_the_end(tmp_path: Path)
 
 
 def test_rooms_of_the_living_are_left_alone(tmp_path: Path) -> None:
-    """And those of the dead are swept."""
+    """And the folders of processes that are gone are removed."""
     script = (
         "import os, sys; from pathlib import Path\n"
         "from interpose.node.runtime.images.staging import StagingDir\n"

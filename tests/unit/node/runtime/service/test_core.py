@@ -1,4 +1,4 @@
-"""Ends of containers and sandboxes, as they are heard."""
+"""Exits of containers and losses of sandboxes, as shims report them."""
 
 import asyncio
 
@@ -30,7 +30,7 @@ async def test_a_sandbox_dies_with_its_shim(client: LocalClient, world: LocalWor
     world.lose_shim(sandbox)
     listed = (await client.call("ListPodSandbox")).items
     assert len(listed) == 1
-    await eventually(lambda: not world.orphans, "the stray container to be killed")
+    await eventually(lambda: not world.orphans, "the orphaned container to be killed")
     for _ in range(100):
         status = await client.status(container)
         if status.state == cri.CONTAINER_EXITED:

@@ -67,8 +67,8 @@ async def test_together() -> None:
 async def test_later_never_fails_anybody(caplog: pytest.LogCaptureFixture) -> None:
     """Its errors are in the log; after the end nothing is begun."""
     operations = OperationRunner()
-    operations.run_in_background("tidy", lambda: fail(PartError("no")))
+    operations.run_in_background("clean up", lambda: fail(PartError("no")))
     await operations.close(5)
     assert [one.message for one in caplog.records] == ["Operation failed"]
-    operations.run_in_background("tidy", lambda: fail(PartError("no")))
+    operations.run_in_background("clean up", lambda: fail(PartError("no")))
     assert len(operations) == 0

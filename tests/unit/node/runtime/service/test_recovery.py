@@ -202,7 +202,7 @@ async def test_networks_that_are_as_they_should_be_are_left_alone() -> None:
 
 
 async def test_records_that_cannot_be_read_fail_the_start() -> None:
-    """Before anything is swept away."""
+    """Before any orphan is removed."""
     world = LocalWorld()
     first = Process(world)
     runtime = first.runtime()
@@ -321,7 +321,7 @@ async def test_what_cannot_be_repaired_does_not_keep_us_from_starting() -> None:
 
 
 async def test_a_shim_that_nothing_else_knows_is_ended(world: LocalWorld) -> None:
-    """Neither a record nor a ground: only the process is left."""
+    """Neither a record nor files: only the process is left."""
     before = Process(world)
     runtime = before.runtime()
     await runtime.start()

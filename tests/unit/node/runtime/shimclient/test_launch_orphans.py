@@ -30,7 +30,7 @@ def test_found_by_their_command_line(tmp_path: Path) -> None:
 
 
 async def test_ended_without_their_folder(tmp_path: Path) -> None:
-    """Forked or started as a program; the holder goes with it, and another sandbox is left alone."""
+    """Forked or started as a program; the pause process goes with it, and another sandbox is left alone."""
     template = ShimTemplate()
     folders = [tmp_path / one for one in IDS]
     for folder in folders:

@@ -42,7 +42,7 @@ def _children(pid: int) -> list[str]:
 
 
 async def test_many_shims_come_from_one_process(tmp_path: Path, template: ShimTemplate) -> None:
-    """All at once; each has a holder and a folder of its own, which its command line names, and none is a child."""
+    """All at once; each has a pause process, and a folder that its command line names, and none is a child."""
     places = [_paths(tmp_path, f"sandbox-{number}") for number in range(8)]
 
     shims = await asyncio.gather(*(ShimClient.launch(one, SandboxOptions(), starter=template) for one in places))
@@ -126,10 +126,10 @@ async def test_the_holder_is_small_and_has_its_name(tmp_path: Path, template: Sh
     shim = await ShimClient.launch(_paths(tmp_path), SandboxOptions(), starter=template)
     pause_pid, pid = Path(f"/proc/{shim.pause_pid}"), shim.pid
 
-    await eventually(lambda: b"sleep" in (pause_pid / "cmdline").read_bytes(), "the holder to sleep")
+    await eventually(lambda: b"sleep" in (pause_pid / "cmdline").read_bytes(), "the pause process to sleep")
     name = (pause_pid / "comm").read_text()
     os.kill(pid, signal.SIGKILL)
-    await eventually(lambda: not (pause_pid / "exe").exists(), "the end of the holder")
+    await eventually(lambda: not (pause_pid / "exe").exists(), "the end of the pause process")
     await shim.close()
 
     assert name == "interpose-hold\n"

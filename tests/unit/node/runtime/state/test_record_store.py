@@ -62,7 +62,7 @@ def test_a_record_that_cannot_be_read_for_a_moment(folder: FileRecordStore, tmp_
 
 
 def test_a_record_that_cannot_be_read_is_kept(folder: FileRecordStore, tmp_path: Path) -> None:
-    """It is told by its name, and nothing is loaded: the pod it is about must not be swept away."""
+    """The error names the file, and nothing is loaded: its pod must not be removed as an orphan."""
 
     def read(_path: Path) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
