@@ -127,7 +127,7 @@ def test_items_of_redaction_are_items() -> None:
 def test_keys_of_the_live_view_are_keys() -> None:
     """What the page says can be pressed."""
     named = set(codes(section(PAGE, "Live view"))) - {"Tab", "Enter", "PgUp", "PgDn", "space"}
-    known = {part for group in GROUPS for key in group.keys for part in key.shown.split()}
+    known = {part for group in GROUPS for key in group.keys for part in key.label.split()}
     assert named <= known
 
 

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose._pb import cri_pb2 as cri
-from interpose.dump.replay.adapt import Surroundings, adapt, free_suffix
+from interpose.dump.replay.adapt import TargetOptions, adapt, free_suffix
 from interpose.dump.replay.answers import Answer, Answers
 from interpose.dump.replay.plan import ReplayPlan, ReplayProgress, ReplayStep, make_plan
 from interpose.dump.replay.runner import message_of
-from interpose.dump.replay.selection import Called, Choices
+from interpose.dump.replay.selection import RecordedCall, ReplayChoices
 from interpose.testing.pods import pod_config, run_request
 from interpose.testing.recordings import Script
 from tests.support.dump.recorded_node import calls_of
@@ -21,7 +21,7 @@ calls = st.lists(
 )
 
 
-def recorded(drawn: list[tuple[int, int | None, int, bool]]) -> list[Called]:
+def recorded(drawn: list[tuple[int, int | None, int, bool]]) -> list[RecordedCall]:
     """Pods come and are stopped, side by side."""
     script = Script()
     for gap, elapsed, pod, makes in drawn:
@@ -54,14 +54,14 @@ def carried_out(plan: ReplayPlan, choose: Any) -> list[tuple[ReplayStep, frozens
         assert flying, "nothing goes on any more"
         step = flying.pop(choose(len(flying)))
         over.add(step.index)
-        progress.over(step)
+        progress.finish(step)
     return started
 
 
 @given(calls, st.randoms(use_true_random=False))
 def test_every_plan_comes_to_its_end_and_nothing_overtakes(drawn: Any, random: Any) -> None:
     """Whoever had ended before a call began has ended before it begins; whoever made its pod, too."""
-    plan = make_plan(recorded(drawn), Choices(pass_unknown=True), message_of)
+    plan = make_plan(recorded(drawn), ReplayChoices(pass_unknown=True), message_of)
     started = carried_out(plan, random.randrange)
     assert [step.index for step, _over in started] == list(range(len(plan.steps)))
     for step, over in started:
@@ -74,7 +74,7 @@ def test_every_plan_comes_to_its_end_and_nothing_overtakes(drawn: Any, random: A
 def test_every_call_is_made_skipped_or_left_out(drawn: Any) -> None:
     """Once; and what is made knows its pod."""
     flows = recorded(drawn)
-    plan = make_plan(flows, Choices(), message_of)
+    plan = make_plan(flows, ReplayChoices(), message_of)
     assert len(plan.steps) + len(plan.skipped) + sum(plan.omitted.values()) == len(flows)
     known = set()
     for step in plan.steps:
@@ -103,7 +103,7 @@ def test_every_recorded_request_has_an_answer(drawn: Any) -> None:
 def test_a_renamed_pod_differs_in_its_uid_only_by_the_suffix(uid: str, name: str, suffix: str) -> None:
     """Whatever characters there are."""
     request = run_request(pod_config(name, uid=uid))
-    adapt(request, Surroundings(exists=lambda _path: True, suffix=suffix))
+    adapt(request, TargetOptions(exists=lambda _path: True, suffix=suffix))
     assert request.config.metadata.uid == uid + suffix
     assert request.config.labels["io.kubernetes.pod.uid"] == uid + suffix
     assert request.config.metadata.name == name

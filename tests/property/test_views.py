@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interpose.cli.render.machine import MachinePart, owners_of, parts_of
-from interpose.cli.render.text import seen, strided, wrapped
+from interpose.cli.render.text import strided, visible_width, wrapped
 from interpose.cli.render.topology_picture import picture
 from interpose.cli.render.topology_svg import layout
 from interpose.cli.render.topology_tree import tree_text
@@ -74,4 +74,4 @@ def test_strides_are_read_back(numbers: set[int]) -> None:
 def test_breaking_lines_loses_nothing(text: str, width: int) -> None:
     """And cutting never makes longer than asked for."""
     assert "".join(wrapped(text, width)) == text
-    assert seen(cut_middle(text, width)) <= max(width, 3)
+    assert visible_width(cut_middle(text, width)) <= max(width, 3)

@@ -7,7 +7,7 @@ from interpose._pb import cri_pb2 as cri
 from interpose.dump.model.call import Assembler, CallEventKind, Flow
 from interpose.dump.model.frames import Begin, End, Frame, Message
 from interpose.dump.model.subject import Subjects
-from interpose.dump.replay.selection import Called, called
+from interpose.dump.replay.selection import RecordedCall, recorded_calls
 from interpose.net.grpc.status import RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
@@ -67,9 +67,9 @@ def flows_of(frames: Iterable[Frame]) -> list[Flow]:
     ]
 
 
-def calls_of(frames: Iterable[Frame]) -> list[Called]:
+def calls_of(frames: Iterable[Frame]) -> list[RecordedCall]:
     """The same with their places, in the order in which a relay would have written the frames."""
-    return list(called(as_happened(frames), Subjects().identify))
+    return list(recorded_calls(as_happened(frames), Subjects().identify))
 
 
 def as_happened(frames: Iterable[Frame]) -> list[Frame]:

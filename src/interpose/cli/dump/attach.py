@@ -25,7 +25,7 @@ _LONGEST_HEAD: Final = 1 << 16
 _END_OF_HEAD: Final = b"\r\n\r\n"
 
 
-class Attached:
+class DumpConnection:
     """A connection that gives frames. Iterating waits; `close` from another thread or a signal handler ends it.
 
     So does `finish`, after the rest.
@@ -72,7 +72,7 @@ class Attached:
             except OSError:
                 return
 
-    def __enter__(self) -> "Attached":
+    def __enter__(self) -> "DumpConnection":
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
@@ -80,7 +80,7 @@ class Attached:
         self._sock.close()
 
 
-def attach(admin: str, rules: Sequence[str] = ()) -> Attached:
+def attach(admin: str, rules: Sequence[str] = ()) -> DumpConnection:
     """What passes the relay behind this admin address. `rules` choose calls, as those of --dump do; none: all.
 
     A click error that names the address if nobody can be asked or the answer is no, ConfigError for wrong rules.
@@ -94,7 +94,7 @@ def attach(admin: str, rules: Sequence[str] = ()) -> Attached:
     except OSError as error:
         connection.close()
         raise_unreachable(admin, error)
-    query = urlencode(_asked(rules))
+    query = urlencode(_query_parameters(rules))
     try:
         target = f"{_PATH}?{query}" if query else _PATH
         sock.sendall(f"GET {target} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
@@ -109,10 +109,10 @@ def attach(admin: str, rules: Sequence[str] = ()) -> Attached:
         sock.close()
         raise
     sock.settimeout(None)  # the answer has begun: from now on silence is normal
-    return Attached(sock, first)
+    return DumpConnection(sock, first)
 
 
-def _asked(rules: Sequence[str]) -> dict[str, str]:
+def _query_parameters(rules: Sequence[str]) -> dict[str, str]:
     """What rules mean for each method, worked out here: expressions can be slow, and a relay cannot wait."""
     if not rules:
         return {}

@@ -46,7 +46,7 @@ FILTER_HELP: Final = "\n".join(
 )
 
 
-class FilterMistake(click.ClickException):
+class FilterArgumentError(click.ClickException):
     """A filter that cannot be read. Wrong usage, but how the command is used is not what has to be said."""
 
     exit_code = 2
@@ -65,15 +65,15 @@ def alone_option(command: _F) -> _F:
     return click.option("--alone", is_flag=True, help=text)(command)
 
 
-def numbered(numbers: str) -> Filter:
+def parse_numbers(numbers: str) -> Filter:
     """The ranges of call numbers of --number; raises ConfigError."""
     try:
         return make_term("n", numbers, "--number")
     except ConfigError as error:
-        raise FilterMistake("\n".join(error.problems)) from None
+        raise FilterArgumentError("\n".join(error.problems)) from None
 
 
-def chosen(words: Sequence[str], values: Mapping[str, Any]) -> Filter:
+def build_filter(words: Sequence[str], values: Mapping[str, Any]) -> Filter:
     """The filter that words and options make together. FilterMistake with its place."""
     now = time.time_ns()
     try:
@@ -84,7 +84,7 @@ def chosen(words: Sequence[str], values: Mapping[str, Any]) -> Filter:
         if values["changed"]:
             parts.append(make_term("h", "", "--changed"))
     except ConfigError as error:
-        raise FilterMistake("\n".join(error.problems)) from None
+        raise FilterArgumentError("\n".join(error.problems)) from None
     return all_of(parts)
 
 

@@ -124,7 +124,7 @@ def _recording(file: Path) -> "FeedSource":
 
 def _relay(admin: str, only: tuple[str, ...], *, wait: bool) -> "FeedSource":
     from interpose.cli.dump.attach import attach
-    from interpose.dump.live.feed import SourceLost
+    from interpose.dump.live.feed import SourceLostError
     from interpose.dump.live.sources import RelaySource
 
     first = [] if wait else [attach(admin, only)]
@@ -135,6 +135,6 @@ def _relay(admin: str, only: tuple[str, ...], *, wait: bool) -> "FeedSource":
         try:
             return attach(admin, only)
         except click.ClickException as error:
-            raise SourceLost(error.message) from None
+            raise SourceLostError(error.message) from None
 
     return RelaySource(admin, again)

@@ -166,20 +166,20 @@ class Progress:
     """Says on a terminal how far a long export is; says nothing elsewhere, or if the output itself is to be seen."""
 
     def __init__(self, *, shown: bool) -> None:
-        self._shown = shown and sys.stderr.isatty()
+        self._enabled = shown and sys.stderr.isatty()
         self._due = time.monotonic() + _EVERY
-        self._said = False
+        self._text_on_screen = False
 
     def tick(self, calls: int) -> None:
         """So many calls were read."""
-        if not self._shown or time.monotonic() < self._due:
+        if not self._enabled or time.monotonic() < self._due:
             return
         self._due = time.monotonic() + _EVERY
-        self._said = True
+        self._text_on_screen = True
         click.echo(f"\r{calls} calls read", nl=False, err=True)
 
     def done(self) -> None:
         """Remove the progress line from the terminal."""
-        if self._said:
+        if self._text_on_screen:
             click.echo("\r\x1b[K", nl=False, err=True)
-            self._said = False
+            self._text_on_screen = False

@@ -9,7 +9,7 @@ from types import FrameType
 import click
 
 from interpose.cli.common.admin_client import admin_option
-from interpose.cli.dump.attach import Attached, attach
+from interpose.cli.dump.attach import DumpConnection, attach
 from interpose.config.dump_redaction import parse_redaction
 from interpose.config.values import duration, size
 from interpose.dump.capture.intake import Intake
@@ -20,7 +20,7 @@ from interpose.dump.redact.frames import Redactor
 
 _SECOND = 1.0
 # For a relay to send what has passed until now.
-_FAREWELL = 2.0
+_CLOSE_TIMEOUT = 2.0
 _DEFAULT = "interpose.crirec"
 _LOUD = "redaction is off: the recording holds credentials, values of the environment, tokens and output of commands"
 
@@ -119,7 +119,7 @@ def record(
     session = _Session(file, redact, max_bytes, files, calls)
     if redact.strip() == "none":
         click.secho(f"warning: {_LOUD}", err=True, fg="red", bold=True)
-    progress = _progress(session, file) if sys.stderr.isatty() and not quiet else _quiet
+    progress = _progress(session, file) if sys.stderr.isatty() and not quiet else _no_progress
     with attach(admin, rules) as attached:
         if not quiet:
             click.echo(f"recording what passes {admin} to {file}, end with Ctrl-C", err=True)
@@ -135,7 +135,7 @@ def record(
 _GONE = "the relay closed the connection"
 
 
-def _record(attached: Attached, session: _Session, until: float | None, progress: Callable[[], None]) -> str:
+def _record(attached: DumpConnection, session: _Session, until: float | None, progress: Callable[[], None]) -> str:
     """Why it ended. The first signal waits for what has passed until now, the second for nothing."""
     stopped: list[str] = []
     deadline = until
@@ -146,7 +146,7 @@ def _record(attached: Attached, session: _Session, until: float | None, progress
             attached.close()
         else:
             stopped.append(signal.Signals(number).name)
-            deadline = time.monotonic() + _FAREWELL
+            deadline = time.monotonic() + _CLOSE_TIMEOUT
             attached.finish()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -170,7 +170,7 @@ def _record(attached: Attached, session: _Session, until: float | None, progress
             signal.signal(number, handler)
 
 
-def _quiet() -> None:
+def _no_progress() -> None:
     """Progress callback that prints nothing."""
 
 

@@ -195,17 +195,18 @@ def _replay(mode: str, files: Sequence[str], words: Sequence[str], socket: str, 
             alone=values["alone"],
             **chosen,
         )
-    from interpose.cli.dump.replay_recording import Recorded
+    from interpose.cli.dump.replay_recording import ReplayRecording
 
-    recorded = Recorded(files, words, alone=values["alone"])
+    recorded = ReplayRecording(files, words, alone=values["alone"])
     if mode == _SERVE:
         from interpose.cli.dump.replay_serve import replay_serve
 
         return replay_serve(recorded, socket, match=values["match"], speed=values["speed"])
-    from interpose.cli.dump.replay_to import Wishes, replay_to
+    from interpose.cli.dump.replay_to import ReplayOptions, replay_to
 
     return replay_to(
-        recorded, Wishes(socket=socket, **{name: values[name] for name in Wishes.__slots__ if name in values})
+        recorded,
+        ReplayOptions(socket=socket, **{name: values[name] for name in ReplayOptions.__slots__ if name in values}),
     )
 
 

@@ -64,16 +64,16 @@ def replay_policy(
 ) -> int:
     """Read recordings, let policies decide, show it: the exit code."""
     from interpose.cli.dump.output import quiet_end
-    from interpose.cli.dump.replay_policy_run import Wanted, decide_anew
+    from interpose.cli.dump.replay_policy_run import WhatIfRequest, replay_policies
 
     if filters:
         raise click.UsageError("a filter does not go with --policy: what one container gets depends on all others")
     if picture and output == "json":
         raise click.UsageError("--picture does not go with -o json, which has the same under stays")
-    wanted = Wanted(policies=tuple(policies), topology=topology, details=details)
+    wanted = WhatIfRequest(policies=tuple(policies), topology=topology, details=details)
     code: list[int] = []
     with quiet_end(code):
-        outcome = decide_anew(paths, wanted, alone=alone)
+        outcome = replay_policies(paths, wanted, alone=alone)
         click.echo(outcome.json() if output == "json" else outcome.text(verbose=verbose, width=_width()))
         if picture:
             plain = ascii_only or "utf" not in (sys.stdout.encoding or "").lower()

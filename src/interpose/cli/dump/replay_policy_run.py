@@ -14,7 +14,7 @@ from interpose.cli.policy.make import make_policy
 from interpose.cli.policy.topology import load_machine
 from interpose.cli.render.machine import summary
 from interpose.cli.render.text import WIDTH
-from interpose.cli.render.whatif import hindsight_text, occupancy_text
+from interpose.cli.render.whatif import occupancy_text, whatif_text
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.names import NAMES
 from interpose.cri.store.requested import NOT_REQUESTED
@@ -28,7 +28,7 @@ from interpose.resmgr.whatif.report import outcome_document
 _AMENDS: Final = tuple(part.decode() for part in NOT_REQUESTED)
 
 
-class Reader:
+class RecordedEventReader:
     """Turns the frames of a recording into what happened, in the order in which it did."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Reader:
             notes.append(f"Messages that matter and were not kept in the recording: {self._absent}")
         return notes
 
-    def happenings(self, frames: Iterable[Frame]) -> Iterator[CallRecord]:
+    def events(self, frames: Iterable[Frame]) -> Iterator[CallRecord]:
         """Everything that tells something about pods and containers."""
         assembler = Assembler()
         for frame in frames:
@@ -61,14 +61,14 @@ class Reader:
 
     def _message(self, flow: Flow, message: Message) -> Iterator[CallRecord]:
         if message.side is MessageSide.REQUEST:
-            if (asked := self._asked(flow, message)) is not None:
+            if (asked := self._request(flow, message)) is not None:
                 yield asked
         elif flow.method is not None and flow.method.server_streaming and message.side.is_reply:
             data = self._data(message)
             if data is not None:
                 yield MessageEvent(number=flow.number, time_ns=flow.time + message.at, reply=data)
 
-    def _asked(self, flow: Flow, message: Message) -> RequestEvent | None:
+    def _request(self, flow: Flow, message: Message) -> RequestEvent | None:
         data = self._data(message)
         if data is None:
             return None
@@ -108,7 +108,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class WhatIfRequest:
     """Which policies on which machine; `details` are those of `policy_flags`."""
 
     policies: tuple[str, ...]
@@ -117,7 +117,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decided:
+class WhatIfResult:
     """What they would have decided."""
 
     document: Mapping[str, Any]
@@ -135,7 +135,7 @@ class Decided:
 
     def text(self, *, verbose: bool, width: int | None) -> str:
         """The document as a report for people."""
-        return hindsight_text(self.document, verbose=verbose, width=width or WIDTH)
+        return whatif_text(self.document, verbose=verbose, width=width or WIDTH)
 
     def pictures(self, *, width: int | None, ascii_only: bool) -> str:
         """Who had which CPUs alone, along time; one picture for each policy."""
@@ -148,18 +148,18 @@ class Decided:
         return "\n\n".join(drawn)
 
 
-def decide_anew(paths: Sequence[str], wanted: Wanted, *, alone: bool = False) -> Decided:
+def replay_policies(paths: Sequence[str], wanted: WhatIfRequest, *, alone: bool = False) -> WhatIfResult:
     """Let policies decide about the calls of recordings. ConfigError as for the relay."""
     machine = load_machine(wanted.topology)
     memory = sum(node.memory_bytes for node in machine.nodes)
     names: list[str | None] = list(dict.fromkeys(NAMES[name] for name in wanted.policies)) or [None]
     policies = [make_policy(machine, name, **wanted.details) for name in names]
     replays = [PolicyReplay(policy, capacity=memory) for policy in policies]
-    reader = Reader()
+    reader = RecordedEventReader()
     with open_recording(paths, alone=alone) as recording:
-        for happening in reader.happenings(recording.frames()):
+        for event in reader.events(recording.frames()):
             for replay in replays:
-                replay.feed(happening)
+                replay.feed(event)
         for damage in recording.damage:
             click.echo(f"warning: {damage}", err=True)
     document = {
@@ -168,4 +168,4 @@ def decide_anew(paths: Sequence[str], wanted: Wanted, *, alone: bool = False) ->
         "notes": [*reader.notes(), *(f"policy {policy.name}: {note}" for policy in policies for note in policy.notes)],
         "policies": [outcome_document(replay.policy.name, replay.outcome()) for replay in replays],
     }
-    return Decided(document=document, online=machine.online)
+    return WhatIfResult(document=document, online=machine.online)

@@ -8,11 +8,11 @@ import click
 import uvloop
 
 from interpose.cli.common.terminal import format_value
-from interpose.cli.dump.replay_recording import Recorded
+from interpose.cli.dump.replay_recording import ReplayRecording
 from interpose.cli.render.text import amount
-from interpose.dump.replay.answers import Answers, Match, described
+from interpose.dump.replay.answers import Answers, Match, method_counts
 from interpose.dump.replay.runner import message_of
-from interpose.dump.replay.server import Replayed
+from interpose.dump.replay.server import ReplayServer
 from interpose.host.unix_sockets import BoundSocket, bind_unix
 from interpose.log import setup
 from interpose.net.grpc.server import LocalServer
@@ -20,13 +20,13 @@ from interpose.net.grpc.server import LocalServer
 _TICK: Final = 1.0
 
 
-def replay_serve(recorded: Recorded, socket: str, *, match: str, speed: float) -> int:
+def replay_serve(recorded: ReplayRecording, socket: str, *, match: str, speed: float) -> int:
     """Serve until a signal comes."""
     answers = Answers(filter(lambda call: recorded.wanted(call.flow), recorded.calls()), message_of, Match(match))
-    recorded.tell_damage()
+    recorded.print_damage()
     if answers.unreadable:
         click.echo(f"warning: {amount(answers.unreadable, 'call')} cannot be answered: not kept, or damaged", err=True)
-    replayed = Replayed(answers, speed=speed, miss=_missed)
+    replayed = ReplayServer(answers, speed=speed, on_miss=_missed)
     setup("warning", "text")
     bound = bind_unix(socket)
     try:
@@ -35,7 +35,7 @@ def replay_serve(recorded: Recorded, socket: str, *, match: str, speed: float) -
             runner.run(_serve(bound, replayed))
     finally:
         bound.close()
-    click.echo(f"{amount(replayed.answered, 'request')} answered, {replayed.missed} not in the recording.")
+    click.echo(f"{amount(replayed.answered_calls, 'request')} answered, {replayed.missed_calls} not in the recording.")
     return 0
 
 
@@ -46,11 +46,11 @@ def _missed(text: str) -> None:
 def _announce(file: str, socket: str, answers: Answers) -> None:
     total = sum(answers.methods.values())
     click.echo(f"Serving {amount(total, 'call')} of {file} at {socket}; Ctrl-C ends it.")
-    for line in described(answers.methods):
+    for line in method_counts(answers.methods):
         click.echo(f"  {line}")
 
 
-async def _serve(bound: BoundSocket, replayed: Replayed) -> None:
+async def _serve(bound: BoundSocket, replayed: ReplayServer) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -13,16 +13,16 @@ import click
 import uvloop
 
 from interpose.cli.common.terminal import format_value
-from interpose.cli.dump.replay_recording import Recorded
+from interpose.cli.dump.replay_recording import ReplayRecording
 from interpose.cli.render.replay import plan_text, report_text
 from interpose.cri.methods import API_VERSIONS
-from interpose.dump.replay.adapt import Surroundings, free_suffix, uids
-from interpose.dump.replay.final_state import Condition, Exit, Exits, expected
+from interpose.dump.replay.adapt import TargetOptions, free_suffix, uids
+from interpose.dump.replay.final_state import Condition, Exit, Exits, expected_states
 from interpose.dump.replay.id_map import Reference
 from interpose.dump.replay.plan import ReplayPlan, make_plan
-from interpose.dump.replay.report import FinalObject, differs, plan_document, report_document
-from interpose.dump.replay.runner import Pace, ReplayRunner, Runtime, message_of
-from interpose.dump.replay.selection import Choices
+from interpose.dump.replay.report import FinalObject, has_differences, plan_document, report_document
+from interpose.dump.replay.runner import ReplayPace, ReplayRunner, Runtime, message_of
+from interpose.dump.replay.selection import ReplayChoices
 from interpose.net.grpc.client import Client
 from interpose.net.grpc.status import RpcError
 from interpose.net.grpc.transport import Hub
@@ -37,7 +37,7 @@ _VERSIONS: Final = {"auto": API_VERSIONS, **{version.rpartition(".")[2]: (versio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class ReplayOptions:
     """The options of the command, by their names."""
 
     socket: str
@@ -59,9 +59,9 @@ class Wishes:
     api: str = "auto"
 
 
-def replay_to(recorded: Recorded, wishes: Wishes) -> int:
+def replay_to(recorded: ReplayRecording, wishes: ReplayOptions) -> int:
     """Make the calls; the exit code is 1 if something came out otherwise."""
-    choices = Choices(
+    choices = ReplayChoices(
         pull=wishes.pull,
         execs=wishes.execs,
         reads=wishes.reads,
@@ -69,8 +69,8 @@ def replay_to(recorded: Recorded, wishes: Wishes) -> int:
         pass_unknown=wishes.unknown_ids == "pass",
     )
     exits = Exits(message_of)
-    plan = make_plan(exits.watching(recorded.calls()), choices, message_of, recorded.wanted)
-    recorded.tell_damage()
+    plan = make_plan(exits.observe(recorded.calls()), choices, message_of, recorded.wanted)
+    recorded.print_damage()
     if wishes.dry_run:
         document = plan_document(plan)
         _show(document, plan_text(document, verbose=wishes.verbose), wishes)
@@ -81,14 +81,14 @@ def replay_to(recorded: Recorded, wishes: Wishes) -> int:
         except RpcError as error:
             raise click.ClickException(f"{wishes.socket}: {format_value(str(error))}") from None
     _show(report, report_text(report, verbose=wishes.verbose), wishes)
-    return 1 if differs(report) else 0
+    return 1 if has_differences(report) else 0
 
 
-def _show(document: Mapping[str, Any], text: str, wishes: Wishes) -> None:
+def _show(document: Mapping[str, Any], text: str, wishes: ReplayOptions) -> None:
     click.echo(json.dumps(document, indent=2) if wishes.output == "json" else text)
 
 
-class _Silence:
+class _NoConnectionEvents:
     """Failures to connect are told by the call that meets them."""
 
     def unreachable(self, path: str, error: str) -> None: ...
@@ -99,9 +99,9 @@ class _Silence:
 
 
 @asynccontextmanager
-async def _runtime(wishes: Wishes) -> AsyncIterator[Runtime]:
+async def _runtime(wishes: ReplayOptions) -> AsyncIterator[Runtime]:
     hub = Hub()
-    upstream = Upstream(wishes.socket, hub=hub, limits=Limits(), wait=_WAIT, reports=_Silence())
+    upstream = Upstream(wishes.socket, hub=hub, limits=Limits(), wait=_WAIT, reports=_NoConnectionEvents())
     try:
         runtime = Runtime(Client(upstream, hub), _VERSIONS[wishes.api])
         await runtime.find_versions()
@@ -110,19 +110,19 @@ async def _runtime(wishes: Wishes) -> AsyncIterator[Runtime]:
         await upstream.close()
 
 
-async def _replay(plan: ReplayPlan, exits: Mapping[str, Exit], wishes: Wishes) -> dict[str, Any]:
+async def _replay(plan: ReplayPlan, exits: Mapping[str, Exit], wishes: ReplayOptions) -> dict[str, Any]:
     async with _runtime(wishes) as runtime:
         suffix = await _suffix(runtime, plan, wishes.rename)
         caller = ReplayRunner(
             runtime,
             plan,
-            _place(wishes, suffix),
-            Pace(speed=wishes.speed, timeout=wishes.timeout),
+            _target_options(wishes, suffix),
+            ReplayPace(speed=wishes.speed, timeout=wishes.timeout),
             pass_unknown=wishes.unknown_ids == "pass",
         )
         with _Interrupts(caller) as interrupts:
             try:
-                states = await interrupts.until_done(_work(caller, expected(plan, exits), wishes.settle)) or []
+                states = await interrupts.until_done(_work(caller, expected_states(plan, exits), wishes.settle)) or []
             finally:
                 # Whatever happened: what was made is known, and nobody else will remove it.
                 await caller.close()
@@ -144,8 +144,8 @@ async def _replay(plan: ReplayPlan, exits: Mapping[str, Exit], wishes: Wishes) -
         )
 
 
-def _place(wishes: Wishes, suffix: str) -> Surroundings:
-    return Surroundings(
+def _target_options(wishes: ReplayOptions, suffix: str) -> TargetOptions:
+    return TargetOptions(
         exists=_exists,
         suffix=suffix,
         logs=str(Path(wishes.logs).absolute()) if wishes.logs else "",

@@ -10,13 +10,13 @@ from interpose.cli.dump.filter_options import (
     FILTER_HELP,
     STDIN,
     alone_option,
+    build_filter,
     choice_options,
-    chosen,
-    numbered,
+    parse_numbers,
     split_arguments,
 )
 from interpose.cli.dump.output import Progress, output_sink, quiet_end
-from interpose.cli.dump.show_calls import TEXT, Showing
+from interpose.cli.dump.show_calls import TEXT, CallPrinter
 from interpose.cli.dump.source import FileSource, StreamSource, open_source
 from interpose.dump.filter.language import MATCH_ALL, all_of
 from interpose.dump.filter.terms import in_ranges, number_ranges
@@ -105,8 +105,8 @@ def show(
     """
     files, words = split_arguments(arguments)
     form = form or ("detail" if number else "list")
-    choice_made = chosen(words, choice)
-    wanted = all_of([choice_made, *([numbered(number)] if number else [])])
+    choice_made = build_filter(words, choice)
+    wanted = all_of([choice_made, *([parse_numbers(number)] if number else [])])
     if form in _TO_FILE and not output and _on_terminal():
         raise click.UsageError(f"-o {form} is for a file: add --output FILE, or redirect")
     hide = _hiding(redact)
@@ -114,7 +114,7 @@ def show(
     code: list[int] = []
     reading = [str(file.path) for file in source.recording.files] if isinstance(source, FileSource) else []
     with quiet_end(code), output_sink(output, reading) as sink:
-        showing = Showing(wanted, hide, form, sink, limit=limit, last=last, by_begin=sort == "begin")
+        showing = CallPrinter(wanted, hide, form, sink, limit=limit, last=last, by_begin=sort == "begin")
         progress = Progress(shown=sink.width == 0)
         flows = None
         # What is damaged is found by reading everything, and what is hidden, too.
@@ -122,7 +122,7 @@ def show(
             flows = _found(source, number, last if choice_made == MATCH_ALL else None)
         for piece in showing.pieces(source, files, flows):
             sink.write(piece)
-            progress.tick(showing.viewing.seen_calls)
+            progress.tick(showing.selector.seen_calls)
         progress.done()
         sink.flush()
         showing.remarks(source, numbers=number is not None)
@@ -155,11 +155,11 @@ def follow(arguments: Sequence[str], form: str, from_start: bool, alone: bool, r
     files, words = split_arguments(arguments)
     if len(files) > 1:
         raise click.UsageError(f"one recording can be followed, not {len(files)}")
-    wanted = chosen(words, choice)
+    wanted = build_filter(words, choice)
     hide = _hiding(redact)
     code: list[int] = []
     with quiet_end(code, interrupted=0), output_sink("") as sink:
-        showing = Showing(wanted, hide, form, sink)
+        showing = CallPrinter(wanted, hide, form, sink)
         if files == [STDIN]:
             frames = StreamSource(sys.stdin.buffer).frames()
         else:

@@ -25,7 +25,7 @@ TEXT: Final = "text"
 _EVERYTHING_IN_FULL: Final = ("reset,full:*",)
 
 
-class Showing:
+class CallPrinter:
     """Turns the frames of a source into output."""
 
     def __init__(
@@ -48,21 +48,21 @@ class Showing:
         self._order = BeginOrder() if by_begin else None
         self._decoder = Decoder()
         self._texts = FlowTexts(self._decoder)
-        self.viewing = CallSelector(wanted, self._texts, hide=hide)
+        self.selector = CallSelector(wanted, self._texts, hide=hide)
 
     def pieces(self, source: DumpSource, files: Sequence[str], flows: Iterable[Flow] | None) -> Iterator[str]:
         """Everything, once; `flows` are those that were found without reading the others."""
         if self._form == TEXT and flows is None and self._last is None and self._order is None:
-            return self._text(self.viewing.events(source.frames()))
+            return self._text(self.selector.events(source.frames()))
         facts = dict(source.facts)
         if self._hides and facts.get("redaction") == "none":
             facts["redaction"] = "when it was shown"
         if self._form == "html" and isinstance(source, FileSource):
             facts = _with_damage(facts, source)
         if flows is None:
-            flows = self.viewing.flows(source.frames())
+            flows = self.selector.flows(source.frames())
         else:
-            flows = chain.from_iterable(map(self.viewing.select, flows))
+            flows = chain.from_iterable(map(self.selector.select, flows))
         if self._last is not None:
             flows = deque(flows, maxlen=self._last)
         if self._order is not None:
@@ -74,8 +74,8 @@ class Showing:
     def growing(self, frames: Iterable[Frame], files: Sequence[str]) -> Iterator[str]:
         """As frames come; calls that do not end are not shown."""
         if self._form == TEXT:
-            return self._text(self.viewing.events(frames, unfinished=False))
-        return OUTPUTS[self._form](self.viewing.flows(frames, unfinished=False), self._view({}, files, growing=True))
+            return self._text(self.selector.events(frames, unfinished=False))
+        return OUTPUTS[self._form](self.selector.flows(frames, unfinished=False), self._view({}, files, growing=True))
 
     def remarks(self, source: DumpSource, *, numbers: bool) -> None:
         """What has to be said besides, on stderr. `numbers`: whether calls were chosen by number."""
@@ -84,15 +84,15 @@ class Showing:
 
     def _remarks(self, source: DumpSource, *, numbers: bool) -> Iterator[str]:
         files = source.recording.files if isinstance(source, FileSource) else []
-        if self.viewing.shown_calls == 0 and not (files and all(file.size == 0 for file in files)):
+        if self.selector.shown_calls == 0 and not (files and all(file.size == 0 for file in files)):
             yield f"no call matches {self._wanted}" if self._wanted != MATCH_ALL else "there are no calls in it"
         sessions = {file.session for file in files}
-        if numbers and len(sessions) > 1 and self.viewing.shown_calls:
+        if numbers and len(sessions) > 1 and self.selector.shown_calls:
             yield f"{len(sessions)} relay processes wrote it, and each counts from 1: ~since and ~until tell them apart"
         if self._texts.cut:
             yield "texts longer than a MiB were searched to there only"
-        if self.viewing.dropped:
-            yield f"{self.viewing.dropped} frames never got into the recording: it was too slow"
+        if self.selector.dropped:
+            yield f"{self.selector.dropped} frames never got into the recording: it was too slow"
         if self._order is not None and self._order.late:
             yield f"{self._order.late} calls took so long that they stand behind some that began after them"
 

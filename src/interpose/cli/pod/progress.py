@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable
 from typing import Final, TextIO
 
-from interpose.cli.render.pods import PodLine, board
+from interpose.cli.render.pods import PodLine, board_lines
 from interpose.cli.render.text import or_dash
 from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase
 from interpose.node.pods.status.pod_state import REPLACING, STOPPED, PodState, StartOutcome, StartResult
@@ -108,7 +108,7 @@ class ProgressBoard:
             return
         self._turn += 1
         screen = shutil.get_terminal_size()
-        lines = board(
+        lines = board_lines(
             self._lines(), turn=self._turn, width=screen.columns, height=screen.lines - 1, colour=self._colour
         )
         # To the first column, too: the terminal may have shown a key in the meantime, such as ^C.

@@ -50,9 +50,9 @@ def status(**parameters: Any) -> None:
     if parameters["output"] == "json":
         click.echo(json.dumps(document, indent=2))
         return
-    from interpose.cli.render.pods import described
+    from interpose.cli.render.pods import describe_pod
 
-    click.echo(described(document, now=time.time(), width=output_width()))
+    click.echo(describe_pod(document, now=time.time(), width=output_width()))
 
 
 async def _document(runtime: "PodRuntime", pod: "RuntimePod", *, ours: bool) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def simulation_text(outcome: Mapping[str, Any], *, verbose: bool = False, width:
     tabled = table(rows, width=width, lists=(_CPUS,))
     lines += tabled[0]
     for record, row in zip(shown, tabled[1:], strict=True):
-        lines += [*row, *_why(record, verbose, width)]
+        lines += [*row, *_reason_lines(record, verbose, width)]
     pools = pools_lines(group(outcome.get("pools")), width)
     lines += ["", *pools] if pools else []
     refused = sum(1 for record in shown if record.get("refusal"))
@@ -94,7 +94,7 @@ def _outcome_row(record: Mapping[str, Any], now: Mapping[Any, Mapping[str, Any]]
     return _row(about, now.get(title, group(record.get("assignment"))))
 
 
-def _why(record: Mapping[str, Any], verbose: bool, width: int) -> Iterator[str]:
+def _reason_lines(record: Mapping[str, Any], verbose: bool, width: int) -> Iterator[str]:
     refusal = group(record.get("refusal"))
     reason = refusal.get("message") or record.get("reason")
     if reason:

@@ -47,12 +47,12 @@ def explain_text(answer: object, width: int = WIDTH) -> str:
     lines = [f"{or_dash(about.get('container'))}  ({', '.join(_identity(about))})", ""]
     if refused := group(about.get("refused")):
         lines += _labelled("Refused", _refused(refused), width)
-    lines += _labelled("Asked for", _asked(group(decision.get("request"))), width)
+    lines += _labelled("Asked for", _requested(group(decision.get("request"))), width)
     candidates = groups(decision.get("candidates"))
     if candidates:
         lines += ["Choices", *candidates_lines(candidates, "  ", width)]
     if not refused:
-        lines += _labelled("Got", _got(decision), width)
+        lines += _labelled("Got", _granted(decision), width)
     refusal = group(decision.get("refusal"))
     lines += _labelled("Why", or_dash(refusal.get("message") or decision.get("reason")), width)
     changed = words(decision.get("changed"))
@@ -81,7 +81,7 @@ def _labelled(label: str, text: str, width: int, mark: str = " ") -> list[str]:
     return [f"{label:<{_LABEL}}{first}", *(_INDENT + line for line in rest)]
 
 
-def _asked(request: Mapping[str, Any]) -> str:
+def _requested(request: Mapping[str, Any]) -> str:
     if not request:
         return "-"
     limit = request.get("cpu_limit_milli")
@@ -98,7 +98,7 @@ def _asked(request: Mapping[str, Any]) -> str:
     return f"{', '.join(parts)}; {_SOURCES.get(source, or_dash(source))}"
 
 
-def _got(decision: Mapping[str, Any]) -> str:
+def _granted(decision: Mapping[str, Any]) -> str:
     grant = group(decision.get("grant"))
     if decision.get("refusal"):
         return f"nothing: refused ({or_dash(group(decision['refusal']).get('why'))})"

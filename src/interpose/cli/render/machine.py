@@ -34,25 +34,25 @@ class MachinePart:
 
 
 @dataclass(slots=True)
-class _Growing:
+class _PartBuilder:
     """A part that others are still put into."""
 
     titles: list[str]
     facts: list[str]
     cpus: CpuSet
-    parts: "list[_Growing]" = field(default_factory=list)
+    parts: "list[_PartBuilder]" = field(default_factory=list)
 
 
 def parts_of(topology: Topology) -> tuple[MachinePart, ...]:
     """The outermost parts in order of their first CPU, then nodes that are memory only."""
     found = list(_groups(topology))
     found.sort(key=lambda part: -len(part.cpus))  # stable: packages before dies before nodes before caches
-    outermost: list[_Growing] = []
+    outermost: list[_PartBuilder] = []
     for part in found:
-        _put(outermost, part)
+        _insert(outermost, part)
     memory = (node for node in topology.nodes if not node.cpus)
     return (
-        *(_settled(topology, part) for part in outermost),
+        *(_build_part(topology, part) for part in outermost),
         *(MachinePart(titles=(f"NUMA node {node.id}",), facts=(_memory(node), "no CPUs")) for node in memory),
     )
 
@@ -84,9 +84,9 @@ def remarks(topology: Topology) -> Iterator[tuple[str, CpuSet]]:
         yield "offline", topology.offline
 
 
-def _settled(topology: Topology, growing: _Growing) -> MachinePart:
+def _build_part(topology: Topology, growing: _PartBuilder) -> MachinePart:
     """The part as a value; CPUs in no part of it get parts by the kind of their cores, if that tells them apart."""
-    parts = [_settled(topology, part) for part in growing.parts]
+    parts = [_build_part(topology, part) for part in growing.parts]
     loose = growing.cpus - CpuSet.union(part.cpus for part in parts)
     small = CpuSet.of(cpu for cpu in loose if topology.by_id[cpu].kind is CoreKind.EFFICIENCY)
     kinds = [(kind, cpus) for kind, cpus in (("performance", loose - small), ("efficiency", small)) if cpus]
@@ -98,7 +98,7 @@ def _settled(topology: Topology, growing: _Growing) -> MachinePart:
     return MachinePart(titles=tuple(growing.titles), facts=tuple(facts), cpus=growing.cpus, parts=tuple(parts))
 
 
-def _put(siblings: list[_Growing], new: _Growing) -> None:
+def _insert(siblings: list[_PartBuilder], new: _PartBuilder) -> None:
     """Put a part where it belongs; those before it are at least as large."""
     for part in siblings:
         if part.cpus == new.cpus:
@@ -106,7 +106,7 @@ def _put(siblings: list[_Growing], new: _Growing) -> None:
             part.facts += new.facts
             return
         if new.cpus <= part.cpus:
-            _put(part.parts, new)
+            _insert(part.parts, new)
             return
         if new.cpus & part.cpus:
             return
@@ -114,21 +114,21 @@ def _put(siblings: list[_Growing], new: _Growing) -> None:
     siblings.sort(key=lambda part: next(iter(part.cpus)))
 
 
-def _groups(topology: Topology) -> Iterator[_Growing]:
+def _groups(topology: Topology) -> Iterator[_PartBuilder]:
     for package, cpus in topology.packages.items():
-        yield _Growing([f"package {package}"], [], cpus)
+        yield _PartBuilder([f"package {package}"], [], cpus)
     if _has_dies(topology):
         for (_, die), cpus in topology.dies.items():
-            yield _Growing([f"die {die}"], [], cpus)
+            yield _PartBuilder([f"die {die}"], [], cpus)
     by_id = {node.id: node for node in topology.nodes}
     for number, cpus in topology.numa.items():
-        yield _Growing([f"NUMA node {number}"], [_memory(by_id[number])], cpus)
+        yield _PartBuilder([f"NUMA node {number}"], [_memory(by_id[number])], cpus)
     sizes = {next(iter(cache.cpus)): cache.size_bytes for cache in topology.caches if cache.level == 3 and cache.cpus}
     whole = {cpus.mask for groups in (topology.packages, topology.dies, topology.numa) for cpus in groups.values()}
     for first, cpus in topology.l3_groups.items():
         known = [f"L3 {format_size(sizes[first])}"] if sizes.get(first) else []
         # A part of its own only if it is less or more than the part whose it is.
-        yield _Growing([], known, cpus) if cpus.mask in whole else _Growing(known or ["L3"], [], cpus)
+        yield _PartBuilder([], known, cpus) if cpus.mask in whole else _PartBuilder(known or ["L3"], [], cpus)
 
 
 def _has_dies(topology: Topology) -> bool:

@@ -124,13 +124,13 @@ def usage_table(rows: Sequence[UsageRow], width: int = WIDTH) -> str:
 # -- one pod
 
 
-def described(document: Mapping[str, Any], *, now: float, width: int = WIDTH) -> str:
+def describe_pod(document: Mapping[str, Any], *, now: float, width: int = WIDTH) -> str:
     """Everything about a pod, from its document: plain values in columns, groups and lists indented. `now` is in
     seconds, for how long ago something was."""
-    return "\n".join(_block(_worded(document, now), "", width))
+    return "\n".join(_block(_with_ages(document, now), "", width))
 
 
-def _worded(values: Mapping[str, Any], now: float) -> dict[str, Any]:
+def _with_ages(values: Mapping[str, Any], now: float) -> dict[str, Any]:
     """The same for people: times with how long ago they were, amounts on one line."""
     return {key: _reworded(key, value, now) for key, value in values.items()}
 
@@ -143,9 +143,9 @@ def _reworded(key: str, value: Any, now: float) -> Any:
     if key in _AMOUNTS:
         return ", ".join(f"{name} {much}" for name, much in value.items())
     if isinstance(value, Mapping):
-        return _worded(value, now)
+        return _with_ages(value, now)
     if isinstance(value, list):
-        return [_worded(item, now) if isinstance(item, Mapping) else item for item in value]
+        return [_with_ages(item, now) if isinstance(item, Mapping) else item for item in value]
     return value
 
 
@@ -207,7 +207,7 @@ _SPINNER: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _COLOURS: Final = {"good": "32", "bad": "31", "wait": "33", "busy": "36"}
 
 
-def board(pods: Sequence[PodLine], *, turn: int, width: int, height: int, colour: bool) -> list[str]:
+def board_lines(pods: Sequence[PodLine], *, turn: int, width: int, height: int, colour: bool) -> list[str]:
     """The picture of pods that are being started: a line each, and one for each container that has something to say.
 
     It is never higher than `height`: pods that are well are left out first, then those at the end.

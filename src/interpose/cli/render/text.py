@@ -51,14 +51,14 @@ def strided(cpus: CpuSet) -> str:
     return short if step > 1 and len(short) < len(text) else text
 
 
-def seen(text: str) -> int:
+def visible_width(text: str) -> int:
     """How wide a text is."""
     return len(_COLOUR.sub("", text))
 
 
 def padded(text: str, width: int) -> str:
     """A text with blanks behind it."""
-    return text + " " * (width - seen(text))
+    return text + " " * (width - visible_width(text))
 
 
 def wrapped(text: str, width: int, mark: str = ",") -> list[str]:

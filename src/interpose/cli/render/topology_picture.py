@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from interpose.cli.render.machine import CpuOwners, MachinePart, cores_in, parts_of, remarks, summary
-from interpose.cli.render.text import amount, or_dash, padded, seen, sentence
+from interpose.cli.render.text import amount, or_dash, padded, sentence, visible_width
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.topology import CoreKind, Topology
 
@@ -39,7 +39,7 @@ def picture(
     drawing = _Drawing(topology, colour, owners)
     parts = parts_of(topology)
     tries = [drawing.flow(parts, width, per_row) for per_row in _PER_ROW]
-    fitting = [lines for lines in tries if max(map(seen, lines), default=0) <= width]
+    fitting = [lines for lines in tries if max(map(visible_width, lines), default=0) <= width]
     # Of all that fit, the lowest; of those, the one with most cores side by side.
     lines = min(fitting, key=len) if fitting else list(drawing.rows(parts, width, ""))
     title = (f"{or_dash(topology.name)}: " if topology.name else "") + summary(topology)
@@ -63,12 +63,12 @@ class _Drawing:
         room = 0
         for part in parts:
             box = self._box(part, width, per_row)
-            if rows and seen(box[0]) + 1 <= room:
+            if rows and visible_width(box[0]) + 1 <= room:
                 rows[-1].append(box)
             else:
                 rows.append([box])
                 room = width + 1
-            room -= seen(box[0]) + 1
+            room -= visible_width(box[0]) + 1
         return [line for row in rows for line in _beside(row)]
 
     def rows(self, parts: Sequence[MachinePart], width: int, indent: str) -> Iterator[str]:
@@ -80,7 +80,7 @@ class _Drawing:
                 yield from self.rows(part.parts, width, inner)
                 continue
             cores = self._cores(part.cpus)
-            per_row = max((width - len(inner) + 1) // (seen(cores[0]) + 1), 1) if cores else 1
+            per_row = max((width - len(inner) + 1) // (visible_width(cores[0]) + 1), 1) if cores else 1
             yield from ((inner + " ".join(row)).rstrip() for row in _chunks(cores, per_row))
 
     def legend(self, width: int) -> Iterator[str]:
@@ -112,14 +112,14 @@ class _Drawing:
         else:
             lines = ["│".join(row) for row in _chunks(self._cores(part.cpus), per_row)]
         title = _title(part)
-        wide = max([len(title) + 1, *map(seen, lines)])
+        wide = max([len(title) + 1, *map(visible_width, lines)])
         top = f"╭─ {title} " + "─" * (wide - len(title) - 1) + "╮"
         return [top, *(f"│ {padded(line, wide)} │" for line in lines), "╰" + "─" * (wide + 2) + "╯"]
 
     def _cores(self, cpus: CpuSet) -> list[str]:
         """The cells of each core, all as wide as the widest."""
         cores = [" ".join(map(self._cell, threads)) for threads in cores_in(self._topology, cpus)]
-        wide = max(map(seen, cores), default=0)
+        wide = max(map(visible_width, cores), default=0)
         return [padded(core, wide) for core in cores]
 
     def _cell(self, cpu: int) -> str:
@@ -153,5 +153,5 @@ def _beside(boxes: Sequence[list[str]]) -> Iterator[str]:
     """Boxes next to each other, their tops in one line."""
     height = max(map(len, boxes))
     for line in range(height):
-        cells = [padded(box[line] if line < len(box) else "", seen(box[0])) for box in boxes]
+        cells = [padded(box[line] if line < len(box) else "", visible_width(box[0])) for box in boxes]
         yield " ".join(cells).rstrip()

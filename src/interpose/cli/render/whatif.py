@@ -161,7 +161,7 @@ _TROUBLES: Final = (
 )
 
 
-def hindsight_text(document: Mapping[str, Any], *, verbose: bool = False, width: int = WIDTH) -> str:
+def whatif_text(document: Mapping[str, Any], *, verbose: bool = False, width: int = WIDTH) -> str:
     """One policy: every decision, and what it came to. Several: the comparison, and the decisions if `verbose`."""
     policies = groups(document.get("policies"))
     head = sentence(f"Recording {or_dash(document.get('recording'))}", "", width)
@@ -183,7 +183,7 @@ def _decisions(policy: Mapping[str, Any], verbose: bool, width: int) -> Iterator
     yield from tabled[0]
     for step, row in zip(steps, tabled[1:], strict=True):
         yield from row
-        yield from _why(step, verbose, width)
+        yield from _reason_lines(step, verbose, width)
     pools = pools_lines(group(policy.get("pools")), width)
     if pools:
         yield from ("", *pools)
@@ -210,7 +210,7 @@ def _change(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     return texts[1] if texts[0] == texts[1] else " -> ".join(texts)
 
 
-def _why(step: Mapping[str, Any], verbose: bool, width: int) -> Iterator[str]:
+def _reason_lines(step: Mapping[str, Any], verbose: bool, width: int) -> Iterator[str]:
     if step.get("reason"):
         yield from sentence(or_dash(step["reason"]), "    ", width)
     moved = groups(step.get("moved"))

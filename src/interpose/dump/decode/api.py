@@ -8,15 +8,15 @@ from interpose.dump.model.frames import Message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Decoded:
+class DecodedMessage:
     """A message as a tree of plain values. None: it could not be decoded, and the note says why."""
 
     tree: Any | None
     note: str = ""
 
 
-class Decodes(Protocol):
+class MessageDecoder(Protocol):
     """Makes a tree of a message; never fails."""
 
-    def message(self, flow: Flow, message: Message) -> Decoded:
+    def message(self, flow: Flow, message: Message) -> DecodedMessage:
         """The message of a call."""

@@ -19,7 +19,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
-from interpose.dump.decode.api import Decoded as Decoded
+from interpose.dump.decode.api import DecodedMessage
 from interpose.dump.decode.raw_protobuf import TYPES, terminal_text, wire_summary
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import DamagedFrameError, Message
@@ -61,7 +61,7 @@ class _Field:
     enum: Mapping[int, str]
 
 
-def _shown(field: Any) -> _Field:
+def _describe_field(field: Any) -> _Field:
     entry = field.message_type
     is_map = entry is not None and entry.GetOptions().map_entry
     value = entry.fields_by_name["value"] if is_map else field
@@ -83,28 +83,28 @@ class Decoder:
         self._fields: dict[Any, _Field] = {}
         self._parsers: dict[str, CriParser] = {}
 
-    def message(self, flow: Flow, message: Message) -> Decoded:
+    def message(self, flow: Flow, message: Message) -> DecodedMessage:
         """The message of a call."""
         if message.absent:
-            return Decoded(tree=None, note=message.absent)
+            return DecodedMessage(tree=None, note=message.absent)
         try:
             data = message.data
         except DamagedFrameError as damage:
-            return Decoded(tree=None, note=f"damaged: {damage}")
+            return DecodedMessage(tree=None, note=f"damaged: {damage}")
         method = flow.method
         if method is None:
-            return Decoded(tree=None, note=f"not a known CRI method: {wire_summary(data, contents=True)}")
+            return DecodedMessage(tree=None, note=f"not a known CRI method: {wire_summary(data, contents=True)}")
         name = method.response if message.side.is_reply else method.request
         try:
-            return self.decoded(self._parser(name).parse(data))
+            return self.decode(self._parser(name).parse(data))
         except UnreadableMessageError as error:
-            return Decoded(tree=None, note=f"{error}: {wire_summary(data, contents=True)}")
+            return DecodedMessage(tree=None, note=f"{error}: {wire_summary(data, contents=True)}")
 
-    def decoded(self, message: Any) -> Decoded:
+    def decode(self, message: Any) -> DecodedMessage:
         """A protobuf message of any type as a document."""
         walk = _Walk(self._fields, self._max_values)
         tree = walk.message(message)
-        return Decoded(tree=tree, note=walk.note)
+        return DecodedMessage(tree=tree, note=walk.note)
 
     def _parser(self, name: str) -> CriParser:
         parser = self._parsers.get(name)
@@ -113,9 +113,9 @@ class Decoder:
         return parser
 
 
-def tree_of(message: Any) -> Any:
+def to_tree(message: Any) -> Any:
     """A protobuf message as a tree. For many messages a `Decoder` is faster."""
-    return Decoder().decoded(message).tree
+    return Decoder().decode(message).tree
 
 
 class _Walk:
@@ -151,7 +151,7 @@ class _Walk:
         for descriptor, value in message.ListFields():
             field = self._fields.get(descriptor)
             if field is None:
-                field = self._fields[descriptor] = _shown(descriptor)
+                field = self._fields[descriptor] = _describe_field(descriptor)
             self._left -= 1
             if field.is_map:
                 tree[field.name] = self._map(field, value)

@@ -82,13 +82,13 @@ def terminal_text(data: bytes) -> str | None:
 
 
 def _list(fields: list[WireField], contents: bool, budget: _Budget, depth: int) -> str:
-    shown = [_shown(field, contents, budget, depth) for field in fields[:MAX_FIELDS]]
+    shown = [_format_field(field, contents, budget, depth) for field in fields[:MAX_FIELDS]]
     if len(fields) > MAX_FIELDS:
         shown.append(f"{len(fields) - MAX_FIELDS} more")
     return ", ".join(shown)
 
 
-def _shown(field: WireField, contents: bool, budget: _Budget, depth: int) -> str:
+def _format_field(field: WireField, contents: bool, budget: _Budget, depth: int) -> str:
     if isinstance(field.value, int):
         return f"{field.number} {field.type} {field.value}" if contents else f"{field.number} {field.type}"
     size = f"[{len(field.value)}]"

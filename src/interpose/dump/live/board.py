@@ -18,17 +18,17 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from interpose.core.model.text import printable
-from interpose.dump.decode.api import Decodes
+from interpose.dump.decode.api import MessageDecoder
 from interpose.dump.filter.language import Filter, parse_filter
 from interpose.dump.filter.regex_timeout import RegexTimeout, RegexTimeoutError
 from interpose.dump.live.call_list import CallList, ListHead
 from interpose.dump.live.detail_view import DetailView, TabLine
 from interpose.dump.live.feed import Feed
+from interpose.dump.live.feed_events import Connected, Frames, Lost
 from interpose.dump.live.model import CallRow, LiveModel
-from interpose.dump.live.news import Connected, Frames, Lost
 from interpose.dump.live.prompt import Prompt
 from interpose.dump.live.status_line import StatusPart, banner, status
-from interpose.dump.live.tabs import Tab, copied, lines, seen_part
+from interpose.dump.live.tabs import Tab, clipboard_text, decodable_part, lines
 from interpose.dump.model.call import Assembler, CallEvent, Flow
 from interpose.dump.model.frames import Frame, MessageSide
 from interpose.dump.model.subject import Subjects
@@ -68,7 +68,7 @@ _TABS: Final = tuple(Tab)
 class CallPane(Vertical):
     """Shows the call it was given last; made anew only if something changed."""
 
-    def __init__(self, decoder: Decodes, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, decoder: MessageDecoder, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(id="call")
         self._decoder = decoder
         self._clock = clock
@@ -101,7 +101,7 @@ class CallPane(Vertical):
         goes_on = self._drawn[:3] == state[:3] and row.open
         if state == self._drawn or (goes_on and self._clock() - self._drawn_at < _SLOW):
             return
-        document = flow_document(seen_part(row.flow), self._decoder)
+        document = flow_document(decodable_part(row.flow), self._decoder)
         title = printable(f"{row.flow.name} {row.flow.subject}".rstrip())
         self.query_one(TabLine).show(self.tab, title, changed=row.flow.changed)
         self.text.show(lines(document, self.tab, unfolded=self._unfolded), from_top=self._drawn[:2] != which)
@@ -135,7 +135,7 @@ class CallPane(Vertical):
 
     def copy(self, row: CallRow, tab: Tab) -> str:
         """The text of a tab for the clipboard."""
-        return copied(flow_document(seen_part(row.flow), self._decoder), tab)
+        return clipboard_text(flow_document(decodable_part(row.flow), self._decoder), tab)
 
 
 TICK: Final = 0.1  # seconds
@@ -150,7 +150,7 @@ class LiveViewParts:
     """What a live view is made of."""
 
     feed: Feed
-    decoder: Decodes
+    decoder: MessageDecoder
     model: LiveModel
     redaction: str | None = "default"  # the rules; None: as the recording was made
     filter_text: str = ""
@@ -184,11 +184,11 @@ class Board(Screen[None]):
         self._pipeline = Pipeline()
         self._texts = FlowTexts(view.decoder)
         self._filter_text = ""
-        self._patience = RegexTimeout(SLOWEST)
+        self._regex_timeout = RegexTimeout(SLOWEST)
         self._slow = ""  # the last filter that took too long
         self._lost: Lost | None = None
-        self._heard = False
-        self._said = ""
+        self._was_connected = False
+        self._banner_text = ""
         self._unsaved = False  # marks that nobody wrote to a file
 
     def compose(self) -> ComposeResult:
@@ -229,13 +229,13 @@ class Board(Screen[None]):
         def enough() -> bool:
             return time.monotonic() >= until
 
-        for news in self._view.feed.news():
-            if isinstance(news, Frames):
-                self._model.take(self._pipeline.feed(news.frames), time.monotonic())
-            elif isinstance(news, Connected):
+        for event in self._view.feed.events():
+            if isinstance(event, Frames):
+                self._model.add_events(self._pipeline.feed(event.frames), time.monotonic())
+            elif isinstance(event, Connected):
                 self._connected()
-            elif isinstance(news, Lost):
-                self._lost = news
+            elif isinstance(event, Lost):
+                self._lost = event
                 self._model.cut_off()
             if enough():
                 break
@@ -257,9 +257,9 @@ class Board(Screen[None]):
         return changed
 
     def _connected(self) -> None:
-        if self._heard:
+        if self._was_connected:
             self._model.cut_off()
-        self._heard = True
+        self._was_connected = True
         self._pipeline.restart()
         self._lost = None
 
@@ -286,9 +286,9 @@ class Board(Screen[None]):
             self._show_call()
 
     def _show_banner(self) -> None:
-        text = banner(self._lost, redacted=self._facts().get(REDACTION) != "none", anything=self._heard)
-        if text != self._said:
-            self._said = text
+        text = banner(self._lost, redacted=self._facts().get(REDACTION) != "none", anything=self._was_connected)
+        if text != self._banner_text:
+            self._banner_text = text
             line = self.query_one("#banner", Static)
             line.set_class(bool(text), "said")
             line.update(Text(text))
@@ -354,7 +354,7 @@ class Board(Screen[None]):
         if text == self._slow:
             return True
         try:
-            with self._patience.limited():
+            with self._regex_timeout.limited():
                 return wanted.matches(flow, self._text_of)
         except RegexTimeoutError:
             self._slow = text
@@ -362,7 +362,7 @@ class Board(Screen[None]):
 
     def _text_of(self, flow: Flow, sides: tuple[MessageSide, ...]) -> str:
         # A large message takes its time to be read, which is no fault of the filter.
-        with self._patience.suspended():
+        with self._regex_timeout.suspended():
             return self._texts(flow, sides)
 
     def _take_back_filter(self) -> None:

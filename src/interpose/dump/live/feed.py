@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from interpose.dump.live.news import Connected, Ended, Frames, Lost, News
+from interpose.dump.live.feed_events import Connected, Ended, FeedEvent, Frames, Lost
 from interpose.dump.model.frames import Frame
 
 _log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ DELAYS: Final = (0.5, 1.0, 2.0, 5.0)
 _LOOK: Final = 0.2  # seconds between two looks whether to stop while the screen is behind
 
 
-class SourceLost(Exception):  # noqa: N818 - a fact about the source
+class SourceLostError(Exception):
     """The source is gone; it may come back."""
 
 
@@ -41,7 +41,7 @@ class FeedSource(Protocol):
         """Whether it is tried again after its end."""
 
     def read(self, deliver: Deliver, stop: Callable[[], bool]) -> None:
-        """Hand on what comes, blocking meanwhile, until there is no more or `stop` says so. Raises SourceLost."""
+        """Hand on what comes, blocking meanwhile, until there is no more or `stop` says so. Raises SourceLostError."""
 
     def interrupt(self) -> None:
         """End `read` if it blocks; called from another thread."""
@@ -57,7 +57,7 @@ class Feed:
         self.source = source
         self._refine = refine
         self._delays = delays
-        self._queue: queue.Queue[News] = queue.Queue(WAITING_BATCHES)
+        self._queue: queue.Queue[FeedEvent] = queue.Queue(WAITING_BATCHES)
         self._stopped = threading.Event()
         # A source that cannot be interrupted must not keep the program alive.
         self._thread = threading.Thread(target=self._run, name=f"feed {source.name}", daemon=True)
@@ -73,7 +73,7 @@ class Feed:
         if self._thread.is_alive():
             self._thread.join(within)
 
-    def news(self) -> Iterator[News]:
+    def events(self) -> Iterator[FeedEvent]:
         """What has come, until there is no more for now."""
         while True:
             try:
@@ -109,7 +109,7 @@ class Feed:
 
         try:
             self.source.read(deliver, self._stopped.is_set)
-        except SourceLost as lost:
+        except SourceLostError as lost:
             return heard, str(lost)
         except Exception as error:
             # A bug must not look like a relay that is quiet.
@@ -117,10 +117,10 @@ class Feed:
             return heard, f"{type(error).__name__}: {error}"
         return heard, "it closed the connection" if self.source.returns else ""
 
-    def _put(self, news: News) -> None:
+    def _put(self, event: FeedEvent) -> None:
         while not self._stopped.is_set():
             try:
-                self._queue.put(news, timeout=_LOOK)
+                self._queue.put(event, timeout=_LOOK)
             except queue.Full:
                 continue
             return

@@ -16,7 +16,7 @@ from interpose.dump.live.keys import GROUPS, MARKS
 
 def help_text(filters: Sequence[tuple[str, str]]) -> Table:
     """The help page: all keys and all terms of filters."""
-    groups = [(group.title, [(key.shown, key.text) for key in group.keys]) for group in GROUPS]
+    groups = [(group.title, [(key.label, key.text) for key in group.keys]) for group in GROUPS]
     groups += [("marks", list(MARKS)), ("filters", list(filters))]
     page = Table.grid(padding=(0, 2))
     page.add_column(justify="right", no_wrap=True)

@@ -13,7 +13,7 @@ class KeyBinding:
 
     keys: str
     action: str
-    shown: str
+    label: str
     text: str
 
 

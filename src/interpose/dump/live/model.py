@@ -27,10 +27,10 @@ class CallRow:
 
     serial: int  # numbers of calls begin anew with the relay; these do not
     flow: Flow
-    kept: int = 0  # bytes in memory
+    kept_bytes: int = 0  # bytes in memory
     traffic: int = 0  # bytes between caller and relay
     messages: int = 0  # from and to the caller
-    shown: bool = False  # the filter lets it through
+    visible: bool = False  # the filter lets it through
     marked: bool = False
     cut: bool = False  # the source went away before the call was over
 
@@ -104,7 +104,7 @@ class LiveModel:
 
     # -- what comes in
 
-    def take(self, events: Sequence[CallEvent], now: float) -> None:
+    def add_events(self, events: Sequence[CallEvent], now: float) -> None:
         """What happened, and the time in seconds of any clock."""
         before = self.calls
         for event in events:
@@ -146,7 +146,7 @@ class LiveModel:
             row.traffic += message.size
             row.messages += 1
         if not row.flow.forgotten:  # otherwise one came and one went
-            row.kept += len(message.body)
+            row.kept_bytes += len(message.body)
             self._bytes += len(message.body)
             self._make_room()
 
@@ -166,7 +166,7 @@ class LiveModel:
         self._waiting.pop(row.serial, None)
         self._unjudged.pop(row.serial, None)
         del self._of_flow[id(row.flow)]
-        self._bytes -= row.kept
+        self._bytes -= row.kept_bytes
         self._stale = True
 
     def cut_off(self) -> None:
@@ -184,7 +184,7 @@ class LiveModel:
         if not self._stale:
             return False
         self._judge(enough)
-        self.view = [row for row in self._rows.values() if row.shown]
+        self.view = [row for row in self._rows.values() if row.visible]
         if self.order is not Order.TIME or self.descending:
             self.view.sort(key=_KEYS[self.order], reverse=self.descending)
         self._keep_selection()
@@ -194,12 +194,12 @@ class LiveModel:
     def _judge(self, enough: Callable[[], bool]) -> None:
         if self._wanted is None:
             for row in self._unjudged.values():
-                row.shown = True
+                row.visible = True
             self._unjudged.clear()
             return
         while self._unjudged:
             _serial, row = self._unjudged.popitem()  # the newest first
-            row.shown = self._wanted(row.flow)
+            row.visible = self._wanted(row.flow)
             if enough():
                 break
 
@@ -208,7 +208,7 @@ class LiveModel:
             self.selected, self._at = None, 0
         elif self.follow:
             self._select(self._newest())
-        elif self.selected is not None and self.selected.shown and self.selected.serial in self._rows:
+        elif self.selected is not None and self.selected.visible and self.selected.serial in self._rows:
             self._at = self.view.index(self.selected)
         else:
             self._select(min(self._at, len(self.view) - 1))
@@ -233,7 +233,7 @@ class LiveModel:
         return len(self._unjudged)
 
     @property
-    def kept(self) -> int:
+    def call_count(self) -> int:
         """Calls in memory, shown or not."""
         return len(self._of_flow)
 
@@ -288,7 +288,7 @@ class LiveModel:
         """Show the calls that another filter matches."""
         self._wanted = wanted
         for row in self._of_flow.values():
-            row.shown = False
+            row.visible = False
         self._unjudged = {row.serial: row for row in self.rows()}
         self._stale = True
 

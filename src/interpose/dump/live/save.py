@@ -10,29 +10,29 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.dump.decode.api import Decodes
+from interpose.dump.decode.api import MessageDecoder
 from interpose.dump.model.call import Flow, Subject
 from interpose.dump.model.frames import Begin, End, Frame, Message
 from interpose.dump.output.formats import OUTPUTS, OutputContext
 from interpose.dump.recording.writer import RecordingWriter
-from interpose.dump.replay.selection import Clock
+from interpose.dump.replay.selection import MonotonicClock
 
 RECORDING: Final = ".crirec"
 _ONE_FILE: Final = 1 << 62  # bytes: what is saved is not rotated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saved:
+class SaveRequest:
     """The calls to write into a file, and what is known about them."""
 
     flows: Sequence[Flow]
     facts: Mapping[str, Any]  # of the header
     title: str
-    decoder: Decodes
+    decoder: MessageDecoder
     context: Mapping[str, Any] = field(default_factory=dict)  # of a recording: what is known about pods
 
 
-def still(flow: Flow) -> Flow:
+def snapshot(flow: Flow) -> Flow:
     """A call as it is now: what comes later does not change this one."""
     return replace(flow, messages=list(flow.messages))
 
@@ -59,12 +59,12 @@ def _since(frame: Frame) -> int:
     return frame.elapsed if isinstance(frame, End) else frame.at if isinstance(frame, Message) else 0
 
 
-def problem(name: str, allowed: Iterable[str] = ()) -> str:
+def name_problem(name: str, allowed: Iterable[str] = ()) -> str:
     """What is wrong with the name of a file, before anything is written; empty if nothing is."""
     forms = list(allowed) or list(FORMS)
     if not name.strip():
         return "type the name of a file"
-    path = named(name)
+    path = file_path(name)
     if path.suffix not in forms:
         return f"the name must end in {' or '.join(forms)}: {path.suffix or path.name!r} does not say in which form"
     if path.exists():
@@ -74,17 +74,17 @@ def problem(name: str, allowed: Iterable[str] = ()) -> str:
     return ""
 
 
-def named(name: str) -> Path:
+def file_path(name: str) -> Path:
     """The file that somebody means."""
     return Path(name.strip()).expanduser()
 
 
-def save(path: Path, saved: Saved) -> None:
+def save(path: Path, saved: SaveRequest) -> None:
     """Write a file. OSError if that is not possible."""
     FORMS[path.suffix](path, saved)
 
 
-def _recording(path: Path, saved: Saved) -> None:
+def _recording(path: Path, saved: SaveRequest) -> None:
     if path.exists():
         raise FileExistsError(f"{path} exists")
     writer = RecordingWriter(
@@ -92,10 +92,10 @@ def _recording(path: Path, saved: Saved) -> None:
     )
     # Numbers are those of the relay, which may have been started anew meanwhile: then they are not unique.
     unique = len({flow.number for flow in saved.flows}) == len(saved.flows)
-    clock = Clock()
+    clock = MonotonicClock()
     timed: list[tuple[int, Frame, Subject]] = []
     for place, flow in enumerate(saved.flows, start=1):
-        begun = clock.passed(flow.time)
+        begun = clock.elapsed(flow.time)
         frames = frames_of(flow, flow.number if unique else place)
         timed += [(begun + _since(frame), frame, flow.subject) for frame in frames]
     # As they came: the places of frames in a recording say what was over when something else began.
@@ -107,8 +107,8 @@ def _recording(path: Path, saved: Saved) -> None:
         raise writer.error
 
 
-def _text(form: str) -> Callable[[Path, Saved], None]:
-    def write(path: Path, saved: Saved) -> None:
+def _text(form: str) -> Callable[[Path, SaveRequest], None]:
+    def write(path: Path, saved: SaveRequest) -> None:
         pieces = OUTPUTS[form](saved.flows, OutputContext(decoder=saved.decoder, title=saved.title, facts=saved.facts))
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -121,6 +121,6 @@ def _text(form: str) -> Callable[[Path, Saved], None]:
     return write
 
 
-FORMS: Final[Mapping[str, Callable[[Path, Saved], None]]] = MappingProxyType(
+FORMS: Final[Mapping[str, Callable[[Path, SaveRequest], None]]] = MappingProxyType(
     {RECORDING: _recording} | {f".{form}": _text(form) for form in ("html", "jsonl", "yaml", "har")}
 )

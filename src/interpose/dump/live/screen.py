@@ -15,7 +15,7 @@ from interpose.dump.live.help import HelpScreen
 from interpose.dump.live.keys import GROUPS
 from interpose.dump.live.model import CallRow
 from interpose.dump.live.prompt import Prompt, PromptRequest
-from interpose.dump.live.save import RECORDING, Saved, named, problem, save, still
+from interpose.dump.live.save import RECORDING, SaveRequest, file_path, name_problem, save, snapshot
 from interpose.dump.live.tabs import Tab
 from interpose.dump.model.call import Flow
 
@@ -225,14 +225,14 @@ class LiveScreen(Board):
         return list(self._model.view), f"{len(self._model.view)} calls"
 
     def _ask_file(self, title: str, name: str, rows: list[CallRow], forms: tuple[str, ...]) -> None:
-        flows = [still(row.flow) for row in sorted(rows, key=lambda row: row.serial)]
+        flows = [snapshot(row.flow) for row in sorted(rows, key=lambda row: row.serial)]
         self.query_one(Prompt).ask(
             PromptRequest(
                 title=title,
                 answer=name,
                 hint="" if forms else "the name ends in .html, .jsonl, .yaml, .har or .crirec",
-                check=lambda text: problem(text, forms),
-                done=lambda text: self._write(named(text), flows),
+                check=lambda text: name_problem(text, forms),
+                done=lambda text: self._write(file_path(text), flows),
             )
         )
 
@@ -241,7 +241,7 @@ class LiveScreen(Board):
 
     async def _written(self, path: Path, flows: list[Flow]) -> None:
         source = self._view.feed.source.name
-        saved = Saved(
+        saved = SaveRequest(
             flows=flows,
             facts=self._facts(),
             title=source,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-from interpose.dump.live.feed import Deliver, SourceLost
+from interpose.dump.live.feed import Deliver, SourceLostError
 from interpose.dump.model.frame_reader import FrameStream
 from interpose.dump.model.frames import Frame
 from interpose.dump.recording.reader import follow
@@ -16,7 +16,7 @@ BATCH: Final = 500  # frames of a recording that are handed on at once
 
 
 class RelaySource:
-    """A relay that sends what passes. `attach` gives chunks of frames and raises SourceLost if there is no relay."""
+    """Frames of a relay. `attach` gives chunks of frames and raises SourceLostError if there is no relay."""
 
     returns: Final = True
 
@@ -75,7 +75,7 @@ class RecordingSource:
                     hand_on()
         except (ConfigError, OSError) as error:
             hand_on()
-            raise SourceLost(str(error)) from None
+            raise SourceLostError(str(error)) from None
         hand_on()
 
     def interrupt(self) -> None:

@@ -5,8 +5,8 @@ from enum import StrEnum
 from typing import Final
 
 from interpose.core.model.text import printable
+from interpose.dump.live.feed_events import Lost
 from interpose.dump.live.model import LiveModel, Order
-from interpose.dump.live.news import Lost
 
 SECRETS: Final = "REDACTION IS OFF: secrets are on this screen and in everything that is saved from it"
 
@@ -33,7 +33,7 @@ def status(model: LiveModel, *, source: str, filter_text: str, now: float, live:
     """The line at the bottom: where calls come from, which are shown, how they come."""
     parts = [StatusPart(printable(source))]
     at = model.at + 1 if model.view else 0
-    parts.append(StatusPart(f"{at}/{len(model.view)}" + (f" of {model.kept}" if filter_text else "")))
+    parts.append(StatusPart(f"{at}/{len(model.view)}" + (f" of {model.call_count}" if filter_text else "")))
     if filter_text:
         rest = f" (looking at {model.unjudged} more)" if model.unjudged else ""
         parts.append(StatusPart(f"filter: {printable(filter_text)}{rest}", StatusRole.WARNING))

@@ -72,7 +72,7 @@ _NOT_CHANGED: Final[Mapping[str, str]] = {
 }
 
 
-def seen_part(flow: Flow) -> Flow:
+def decodable_part(flow: Flow) -> Flow:
     """A call with as many messages as are worth decoding; the others count as forgotten."""
     too_many = len(flow.messages) - SEEN_MESSAGES
     if too_many <= 0:
@@ -108,7 +108,7 @@ def lines(document: Mapping[str, Any], tab: Tab, *, unfolded: bool = False) -> l
     return [DetailLine(printable(line.text), line.tint) for line in found]
 
 
-def copied(document: Mapping[str, Any], tab: Tab) -> str:
+def clipboard_text(document: Mapping[str, Any], tab: Tab) -> str:
     """What of a tab goes to the clipboard: the YAML, whole and without headings, or the text of the diff."""
     if tab not in _SIDES:
         return "".join(f"{line.text}\n" for line in lines(document, tab))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.dump.decode.api import Decodes
+from interpose.dump.decode.api import MessageDecoder
 from interpose.dump.decode.yaml import yaml_text
 from interpose.dump.filter.terms import SEARCHED
 from interpose.dump.model.call import Flow
@@ -18,7 +18,7 @@ from interpose.dump.model.frames import MessageSide
 from interpose.dump.output.detail import detail_lines
 from interpose.dump.output.har import har_pieces
 from interpose.dump.output.json import flow_document
-from interpose.dump.output.latency import Latency, latency_lines, latency_svg
+from interpose.dump.output.latency import LatencyCounter, latency_lines, latency_svg
 from interpose.dump.output.list import CallListWriter, Style
 from interpose.dump.page.render import LIMIT, render_page
 
@@ -29,7 +29,7 @@ _WIDTH: Final = 100  # of plots where there is no terminal
 class OutputContext:
     """What an output may want to know besides calls."""
 
-    decoder: Decodes
+    decoder: MessageDecoder
     width: int = 0  # of the terminal; 0: there is none
     style: Style | None = None
     ascii_only: bool = False
@@ -91,8 +91,8 @@ def _svg(flows: Iterable[Flow], view: OutputContext) -> Iterator[str]:
     yield latency_svg(_measured(flows).rows(), view.title)
 
 
-def _measured(flows: Iterable[Flow]) -> Latency:
-    latency = Latency()
+def _measured(flows: Iterable[Flow]) -> LatencyCounter:
+    latency = LatencyCounter()
     for flow in flows:
         latency.add(flow)
     return latency
@@ -115,7 +115,7 @@ OUTPUTS: Final[Mapping[str, Output]] = MappingProxyType(
 class FlowTexts:
     """The messages of a call as YAML, for filters. What is longer than filters search is left out, and counted."""
 
-    def __init__(self, decoder: Decodes) -> None:
+    def __init__(self, decoder: MessageDecoder) -> None:
         self._decoder = decoder
         self.cut = 0  # texts that were longer
 

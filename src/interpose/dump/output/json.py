@@ -6,7 +6,7 @@ Pure. Both sides of what was changed on the way are there, and the difference be
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from interpose.dump.decode.api import Decoded, Decodes
+from interpose.dump.decode.api import DecodedMessage, MessageDecoder
 from interpose.dump.decode.diff import yaml_diff
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import Message, MessageSide
@@ -15,7 +15,7 @@ from interpose.dump.model.grpc_codes import code_name
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def flow_document(flow: Flow, decoder: Decodes) -> dict[str, Any]:
+def flow_document(flow: Flow, decoder: MessageDecoder) -> dict[str, Any]:
     """The document of a call, also of one that is still in flight."""
     messages = [(message, decoder.message(flow, message)) for message in flow.messages]
     subject, end = flow.subject, flow.end
@@ -76,7 +76,7 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode(errors="surrogateescape").decode(errors="replace")
 
 
-def _message(message: Message, decoded: Decoded) -> dict[str, Any]:
+def _message(message: Message, decoded: DecodedMessage) -> dict[str, Any]:
     return {
         "side": message.side.name.lower(),
         "at_ms": milliseconds(message.at),
@@ -86,10 +86,10 @@ def _message(message: Message, decoded: Decoded) -> dict[str, Any]:
     }
 
 
-def _difference(messages: list[tuple[Message, Decoded]], before: MessageSide, after: MessageSide) -> list[str]:
+def _difference(messages: list[tuple[Message, DecodedMessage]], before: MessageSide, after: MessageSide) -> list[str]:
     """What was changed on the way from one side to the other; of a stream, one change behind the other."""
     lines: list[str] = []
-    first: Decoded | None = None
+    first: DecodedMessage | None = None
     for message, decoded in messages:
         if message.side is before:
             first = decoded

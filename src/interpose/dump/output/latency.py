@@ -42,7 +42,7 @@ class LatencyRow:
         return self.durations[max(math.ceil(len(self.durations) * percent / 100), 1) - 1]
 
 
-class Latency:
+class LatencyCounter:
     """Counts calls and their durations by method."""
 
     def __init__(self) -> None:

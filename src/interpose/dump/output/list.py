@@ -104,7 +104,7 @@ class CallListWriter:
             known = flow.http is None or flow.messages
             cells.append((format_short_size(flow.message_bytes) if known else "", wide.size, str.rjust, "dim"))
         placed = [(place(text, width), role) for text, width, place, role in cells]
-        if remark := printable(marks(flow)):
+        if remark := printable(remarks(flow)):
             placed.append((remark, "mark"))
         return self._joined(placed)
 
@@ -136,7 +136,7 @@ def status_of(flow: Flow) -> tuple[str, str]:
     return code_name(flow.end.code), "bad" if flow.failed else "good"
 
 
-def marks(flow: Flow) -> str:
+def remarks(flow: Flow) -> str:
     """What is out of the ordinary: who changed it, who made it, the API, how many replies, and what went wrong."""
     found = []
     if flow.changed:

@@ -16,7 +16,7 @@ from datetime import datetime, tzinfo
 from typing import Final, Literal
 
 from interpose.config.dump_rules import DumpTarget, Rules
-from interpose.dump.decode.api import Decodes
+from interpose.dump.decode.api import MessageDecoder
 from interpose.dump.decode.diff import line_diff
 from interpose.dump.decode.yaml import yaml_lines
 from interpose.dump.model.call import KEPT_CALLS, CallEvent, CallEventKind, Flow
@@ -70,7 +70,7 @@ class TextDump:
     def __init__(
         self,
         rules: Rules,
-        decoder: Decodes,
+        decoder: MessageDecoder,
         *,
         count_period: float = 60.0,
         qualify: bool = False,
@@ -135,7 +135,7 @@ class TextDump:
 
     def _end(self, flow: Flow, end: End, replies: int) -> list[DumpLine]:
         stamp = _latency(end.elapsed)
-        names = f" changed by {_shown(', '.join(end.changed_by))}" if end.changed_by else ""
+        names = f" changed by {_escape(', '.join(end.changed_by))}" if end.changed_by else ""
         received, reply = (_last(flow.messages, side) for side in (MessageSide.RECEIVED, MessageSide.REPLY))
         stream = replies > 1 or _is_stream(flow)
         if flow.failed:
@@ -146,7 +146,7 @@ class TextDump:
             after = f" after {_messages(replies)}" if replies else ""
             head = f"({_kind(flow)}) FAILED {_name(flow)}{after}{names}"
             said = f"{code_name(end.code)}: {end.message}" if end.message else code_name(end.code)
-            texts = [head, *(f"  {_name(flow)} <= {_shown(line)}" for line in said.splitlines())]
+            texts = [head, *(f"  {_name(flow)} <= {_escape(line)}" for line in said.splitlines())]
             return lines + [DumpLine(level="warning", stamp=stamp, text=text) for text in texts]
         if stream:
             text = f"({_kind(flow)}) CLOSED {_name(flow)} after {_messages(replies)}{names}"
@@ -180,7 +180,7 @@ class TextDump:
         """A message as YAML; what there is to say about it besides as comments."""
         decoded = self._decoder.message(flow, message)
         lines = [] if decoded.tree is None else yaml_lines(decoded.tree)
-        return [*lines, *(f"# {_shown(line)}" for line in decoded.note.splitlines())] or ["# not decoded"]
+        return [*lines, *(f"# {_escape(line)}" for line in decoded.note.splitlines())] or ["# not decoded"]
 
     def _left_out(self, flow: Flow, count: int) -> list[DumpLine]:
         """So many messages of a stream come no more: it was too long to keep them."""
@@ -211,7 +211,7 @@ class TextDump:
         count = counter.calls - counter.before
         rate = f"{count / (age / _SECOND):.2f}/s"
         counter.began, counter.before = flow.time, counter.calls
-        text = f"({_kind(flow)}) REQUEST: {_shown(flow.method_name)} #{counter.calls}, {count} total, {rate} calls"
+        text = f"({_kind(flow)}) REQUEST: {_escape(flow.method_name)} #{counter.calls}, {count} total, {rate} calls"
         return [DumpLine(stamp=self._wall(flow.time), text=text)]
 
     # -- forms
@@ -219,7 +219,7 @@ class TextDump:
     def _qualified(self, flow: Flow, lines: list[DumpLine]) -> list[DumpLine]:
         if not self._qualify or not flow.subject:
             return lines
-        front = f"<{_shown(str(flow.subject))}> "
+        front = f"<{_escape(str(flow.subject))}> "
         return [DumpLine(level=line.level, stamp=line.stamp, text=front + line.text, more=line.more) for line in lines]
 
     def _wall(self, time: int) -> str:
@@ -233,7 +233,7 @@ def _short(flow: Flow, end: End) -> DumpLine:
     """A call by its name; an HTTP call that failed with its status, which is all that is known."""
     level: Level = "warning" if flow.failed else "info"
     word = "FAILED" if flow.failed else "REQUEST"
-    said = f" <= {_shown(end.message)}" if flow.failed and flow.http is not None and end.message else ""
+    said = f" <= {_escape(end.message)}" if flow.failed and flow.http is not None and end.message else ""
     return DumpLine(level=level, stamp=_latency(end.elapsed), text=f"({_kind(flow)}) {word} {_name(flow)}{said}")
 
 
@@ -252,12 +252,12 @@ def _latency(elapsed: int) -> str:
 
 def _kind(flow: Flow) -> str:
     if flow.originated:
-        return f"originated by {_shown(flow.origin)}"
+        return f"originated by {_escape(flow.origin)}"
     return "intercepted" if flow.intercepted else "passthrough"
 
 
 def _name(flow: Flow) -> str:
-    return _shown(flow.name)
+    return _escape(flow.name)
 
 
 def _is_stream(flow: Flow) -> bool:
@@ -287,7 +287,7 @@ def _dropped(frames: int) -> str:
     return f"{_messages(frames)} {'was' if frames == 1 else 'were'} not seen, the dump was too slow"
 
 
-def _shown(text: str) -> str:
+def _escape(text: str) -> str:
     """Text of others on a line of ours: what a terminal would obey is escaped."""
     if text.isprintable():
         return text

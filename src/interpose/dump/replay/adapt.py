@@ -22,7 +22,7 @@ _LABELS: Final = ("labels", "label_selector")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class TargetOptions:
     """Where calls are made again."""
 
     exists: Callable[[str], bool]
@@ -32,7 +32,7 @@ class Surroundings:
 
 
 @dataclass(slots=True, kw_only=True)
-class Adapted:
+class Adaptation:
     """What was done to a request."""
 
     redacted: int = 0  # values that are not what was sent
@@ -57,15 +57,15 @@ def free_suffix(wanted: Collection[str], taken: Collection[str]) -> str:
         number += 1
 
 
-def adapt(message: Any, place: Surroundings) -> Adapted:
+def adapt(message: Any, target: TargetOptions) -> Adaptation:
     """Change a request so that it can be made here."""
-    done = Adapted(redacted=sum(_is_redacted(text) for text in texts(message)))
-    _adapt_logs(message, place, done)
-    _adapt_mounts(message, place, done)
-    if place.suffix:
-        _rename(message, place.suffix)
+    done = Adaptation(redacted=sum(_is_redacted(text) for text in texts(message)))
+    _adapt_logs(message, target, done)
+    _adapt_mounts(message, target, done)
+    if target.suffix:
+        _rename(message, target.suffix)
     # After renaming: the uid is a part of the path.
-    done.directories += _log_directories(message) if place.logs else ()
+    done.directories += _log_directories(message) if target.logs else ()
     return done
 
 
@@ -99,14 +99,14 @@ def _flat(uid: str) -> str:
     return uid.replace("-", "_")
 
 
-def _adapt_logs(message: Any, place: Surroundings, done: Adapted) -> None:
+def _adapt_logs(message: Any, target: TargetOptions, done: Adaptation) -> None:
     dropped = False
     for part in parts(message):
         if type_name(part) != "PodSandboxConfig" or not part.log_directory:
             continue
-        if place.logs:
-            part.log_directory = posixpath.join(place.logs, posixpath.basename(part.log_directory.rstrip("/")))
-        elif not place.exists(part.log_directory):
+        if target.logs:
+            part.log_directory = posixpath.join(target.logs, posixpath.basename(part.log_directory.rstrip("/")))
+        elif not target.exists(part.log_directory):
             done.dropped_logs.append(part.log_directory)
             part.ClearField("log_directory")
             dropped = True
@@ -129,12 +129,12 @@ def _log_directories(message: Any) -> list[str]:
     ]
 
 
-def _adapt_mounts(message: Any, place: Surroundings, done: Adapted) -> None:
+def _adapt_mounts(message: Any, target: TargetOptions, done: Adaptation) -> None:
     for part in parts(message):
         if type_name(part) != "ContainerConfig":
             continue
-        missing = [mount for mount in part.mounts if mount.host_path and not place.exists(mount.host_path)]
-        if not place.drop_mounts:
+        missing = [mount for mount in part.mounts if mount.host_path and not target.exists(mount.host_path)]
+        if not target.drop_mounts:
             done.missing_mounts += [mount.host_path for mount in missing]
             continue
         done.dropped_mounts += [mount.host_path for mount in missing]

@@ -23,8 +23,8 @@ from interpose.cri.methods import METHODS, Carries, Method
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import MessageSide
 from interpose.dump.replay.adapt import uids
-from interpose.dump.replay.id_map import MAKERS, Ids, Reference, Thing, references
-from interpose.dump.replay.selection import Called
+from interpose.dump.replay.id_map import CREATING_METHODS, IdMap, Reference, ReferenceKind, references
+from interpose.dump.replay.selection import RecordedCall
 from interpose.dump.replay.visit import Parse, body_of, parts, type_name
 
 
@@ -94,7 +94,7 @@ _MAPS: Final = ("labels", "annotations")
 _SOMEWHERE: Final = "*"
 
 
-def alike(message: Any, method: Method) -> bytes:
+def request_key(message: Any, method: Method) -> bytes:
     """What two requests share that mean the same. The message is changed on the way.
 
     A request without a configuration is nothing but ids, which stay.
@@ -116,15 +116,15 @@ def alike(message: Any, method: Method) -> bytes:
     return data
 
 
-def about(message: Any) -> tuple[Reference | str, ...]:
+def request_subjects(message: Any) -> tuple[Reference | str, ...]:
     """Whom a request is about: names if it has a configuration, else ids, the narrowest first; empty if nobody."""
     names = [_named(part) for part in parts(message)]
     found = tuple(name for name in names if name)
     if found:
         return found
     ids = references(message)
-    for thing in (Thing.CONTAINER, Thing.POD, Thing.IMAGE):
-        chosen = tuple(reference for reference in ids if reference.thing is thing and reference.id)
+    for kind in (ReferenceKind.CONTAINER, ReferenceKind.POD, ReferenceKind.IMAGE):
+        chosen = tuple(reference for reference in ids if reference.kind is kind and reference.id)
         if chosen:
             return chosen
     return ()
@@ -167,7 +167,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
+class MissingAnswer:
     """There is no answer, and why. `unknown`: the method was never recorded. `used_up`: others got what there is."""
 
     unknown: bool
@@ -185,29 +185,29 @@ _KEYS: Final = {
 }
 
 
-class _Given:
+class _RecordedAnswer:
     """An answer and who got it. `single`: nobody else may get it then."""
 
-    __slots__ = ("answer", "holder", "single", "used")
+    __slots__ = ("answer", "owner", "single", "used")
 
     def __init__(self, answer: Answer, *, single: bool) -> None:
         self.answer = answer
         self.single = single
         self.used = False
-        self.holder: Hashable = None
+        self.owner: Hashable = None
 
     def free_for(self, subject: Hashable) -> bool:
         """Whether somebody may get it who is not the first."""
-        return not self.used or not self.single or self.holder == subject
+        return not self.used or not self.single or self.owner == subject
 
 
-class _Line:
+class _AnswerQueue:
     """Answers to one key in the order of the recording, and how far they are used."""
 
     __slots__ = ("answers", "next")
 
     def __init__(self) -> None:
-        self.answers: list[_Given] = []
+        self.answers: list[_RecordedAnswer] = []
         self.next = 0
 
     def take(self, subject: Hashable) -> Answer | None:
@@ -221,22 +221,22 @@ class _Line:
             if again is None:
                 return None
             given = again
-        given.used, given.holder = True, subject
+        given.used, given.owner = True, subject
         return given.answer
 
 
 class Answers:
     """All answers of a recording. `unreadable` counts calls that could not be used."""
 
-    def __init__(self, calls: Iterable[Called], parse: Parse, match: Match = Match.BEST) -> None:
+    def __init__(self, calls: Iterable[RecordedCall], parse: Parse, match: Match = Match.BEST) -> None:
         self._parse = parse
         self._keys = _KEYS[match]
         self._everything = match is Match.ORDER
-        self._lines: dict[tuple[str, int, Hashable], _Line] = defaultdict(_Line)
-        self._ids = Ids()  # whole ids for those that people abbreviate
+        self._lines: dict[tuple[str, int, Hashable], _AnswerQueue] = defaultdict(_AnswerQueue)
+        self._ids = IdMap()  # whole ids for those that people abbreviate
         self.methods: dict[str, int] = {}  # how many answers there are
         self.unreadable = 0
-        for call in sorted(calls, key=lambda recorded_call: recorded_call.begun):
+        for call in sorted(calls, key=lambda recorded_call: recorded_call.begin):
             self._add(call.flow)
 
     def _add(self, flow: Flow) -> None:
@@ -253,9 +253,9 @@ class Answers:
             return
         keys: dict[tuple[str, int, Hashable], None] = {(method.name, _ANY, None): None}
         for request in requests:
-            self._remember(method, request)
+            self._learn_ids(method, request)
             keys |= dict.fromkeys((method.name, level, key) for level, key in self._keys_of(method, request))
-        given = _Given(answer, single=answer.code == 0 and method.name in MAKERS)
+        given = _RecordedAnswer(answer, single=answer.code == 0 and method.name in CREATING_METHODS)
         for key in keys:
             self._lines[key].answers.append(given)
         self.methods[method.name] = self.methods.get(method.name, 0) + 1
@@ -267,11 +267,11 @@ class Answers:
         except ValueError:
             return keys
         self._ids.translate(message)
-        subject = about(message)
-        keys.append((_MEANING, alike(message, method)))
+        subject = request_subjects(message)
+        keys.append((_MEANING, request_key(message, method)))
         return [*keys, (_SUBJECT, subject)] if subject else keys
 
-    def _remember(self, method: Method, request: bytes) -> None:
+    def _learn_ids(self, method: Method, request: bytes) -> None:
         try:
             message = self._parse(method.request, request)
         except ValueError:
@@ -279,11 +279,11 @@ class Answers:
         for reference in references(message):
             self._ids.learn(reference, reference.id)
 
-    def find(self, name: str, request: bytes) -> Answer | Missing:
+    def find(self, name: str, request: bytes) -> Answer | MissingAnswer:
         """The answer to a request of a method."""
         method = METHODS[name]
         if name not in self.methods:
-            return Missing(unknown=True, text=f"the recording has no {name}")
+            return MissingAnswer(unknown=True, text=f"the recording has no {name}")
         keys = self._keys_of(method, request)
         if Carries.FLT in method.carries:
             keys.append((_MEANING, b""))  # everything: the rest is left out of it
@@ -292,16 +292,16 @@ class Answers:
             keys.append((_ANY, None))
         subject = self._subject(method, request)
         used_up = False
-        for place, (level, key) in enumerate(keys):
+        for position, (level, key) in enumerate(keys):
             line = self._lines.get((name, level, key)) if level in self._keys else None
             if line is None:
                 continue
             answer = line.take(subject or request)
             if answer is not None:
-                return answer if place <= _MEANING else self._narrowed(method, request, answer)
+                return answer if position <= _MEANING else self._narrowed(method, request, answer)
             used_up = True
         text = (_used_up if used_up else _missing)(name, self.methods[name], subject)
-        return Missing(unknown=False, text=text, used_up=used_up)
+        return MissingAnswer(unknown=False, text=text, used_up=used_up)
 
     def _narrowed(self, method: Method, request: bytes, answer: Answer) -> Answer:
         """A list without what was not asked for."""
@@ -321,7 +321,7 @@ class Answers:
 
     def _subject(self, method: Method, request: bytes) -> str:
         try:
-            return ", ".join(str(reference) for reference in about(self._parse(method.request, request)))
+            return ", ".join(str(reference) for reference in request_subjects(self._parse(method.request, request)))
         except ValueError:
             return ""
 
@@ -361,6 +361,6 @@ def _answer(flow: Flow, method: Method) -> Answer | None:
     )
 
 
-def described(methods: dict[str, int]) -> Sequence[str]:
+def method_counts(methods: dict[str, int]) -> Sequence[str]:
     """What is served: `CreateContainer 3`, most frequent first."""
     return [f"{name} {count}" for name, count in sorted(methods.items(), key=lambda item: (-item[1], item[0]))]

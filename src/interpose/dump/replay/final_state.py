@@ -12,9 +12,9 @@ from enum import StrEnum
 from typing import Any, Final
 
 from interpose.dump.model.frames import Message, MessageSide
-from interpose.dump.replay.id_map import Reference, Thing
+from interpose.dump.replay.id_map import Reference, ReferenceKind
 from interpose.dump.replay.plan import ReplayPlan, ReplayStep
-from interpose.dump.replay.selection import Called
+from interpose.dump.replay.selection import RecordedCall
 from interpose.dump.replay.visit import Parse, body_of, parts, type_name
 
 
@@ -31,7 +31,7 @@ class FinalState(StrEnum):
 # By the numbers of the wire: containers count created, running, exited, unknown; sandboxes ready, not ready.
 CONTAINER_STATES: Final = (FinalState.CREATED, FinalState.RUNNING, FinalState.EXITED, FinalState.UNKNOWN)
 POD_STATES: Final = (FinalState.RUNNING, FinalState.EXITED)
-_TELLING: Final = frozenset({"ContainerStatus", "ListContainers", "StreamContainers", "GetContainerEvents"})
+_STATUS_METHODS: Final = frozenset({"ContainerStatus", "ListContainers", "StreamContainers", "GetContainerEvents"})
 _NEVER_STARTED: Final = (FinalState.CREATED, FinalState.EXITED)  # stopping it changes nothing
 _AFTERWARDS: Final[Mapping[str, FinalState]] = {
     "RunPodSandbox": FinalState.RUNNING,
@@ -59,7 +59,7 @@ class Condition:
 class Exit:
     """Somebody was told that a container had ended."""
 
-    place: int  # of the frame that told it
+    position: int  # of the frame that told it
     exit_code: int | None
 
 
@@ -70,22 +70,22 @@ class Exits:
         self._parse = parse
         self.found: dict[str, Exit] = {}
 
-    def watching(self, calls: Iterable[Called]) -> Iterator[Called]:
+    def observe(self, calls: Iterable[RecordedCall]) -> Iterator[RecordedCall]:
         """The same calls: whoever reads them needs not read them twice."""
         for call in calls:
-            self._see(call)
+            self._observe_call(call)
             yield call
 
-    def _see(self, call: Called) -> None:
+    def _observe_call(self, call: RecordedCall) -> None:
         flow = call.flow
-        if flow.name not in _TELLING or flow.method is None:
+        if flow.name not in _STATUS_METHODS or flow.method is None:
             return
-        for place, message in zip(call.places, flow.messages, strict=True):
+        for position, message in zip(call.positions, flow.messages, strict=True):
             if message.side is not MessageSide.REPLY:
                 continue
             for container, code in _ended(message, flow.method.response, self._parse):
-                told = Exit(place=place, exit_code=code)
-                self.found[container] = _joined(self.found.get(container, told), told)
+                told = Exit(position=position, exit_code=code)
+                self.found[container] = _merge_exits(self.found.get(container, told), told)
 
 
 def _ended(message: Message, kind: str, parse: Parse) -> list[tuple[str, int | None]]:
@@ -100,9 +100,9 @@ def _ended(message: Message, kind: str, parse: Parse) -> list[tuple[str, int | N
     ]
 
 
-def _joined(one: Exit, other: Exit) -> Exit:
+def _merge_exits(one: Exit, other: Exit) -> Exit:
     code = one.exit_code if one.exit_code is not None else other.exit_code
-    return Exit(place=min(one.place, other.place), exit_code=code)
+    return Exit(position=min(one.position, other.position), exit_code=code)
 
 
 def container_state(number: int) -> FinalState:
@@ -115,7 +115,7 @@ def pod_state(number: int) -> FinalState:
     return POD_STATES[number] if 0 <= number < len(POD_STATES) else FinalState.UNKNOWN
 
 
-def expected(plan: ReplayPlan, exits: Mapping[str, Exit]) -> dict[Reference, Condition]:
+def expected_states(plan: ReplayPlan, exits: Mapping[str, Exit]) -> dict[Reference, Condition]:
     """Of everything the plan makes, by recorded id."""
     found: dict[Reference, Condition] = {}
     pod_of: dict[Reference, Reference] = {}
@@ -130,14 +130,14 @@ def expected(plan: ReplayPlan, exits: Mapping[str, Exit]) -> dict[Reference, Con
         members = [reference for reference, pod in pod_of.items() if pod == subject]
         for reference in (subject, *members):
             _settle(found, reference, step, exits.get(reference.id))
-    return {reference: _by_itself(reference, condition, exits) for reference, condition in found.items()}
+    return {reference: _without_call(reference, condition, exits) for reference, condition in found.items()}
 
 
 def _subject(step: ReplayStep) -> Reference | None:
     if step.made is not None:
         return step.made
-    wanted = Thing.POD if "PodSandbox" in step.name else Thing.CONTAINER
-    return next((reference for reference in step.references if reference.thing is wanted), None)
+    wanted = ReferenceKind.POD if "PodSandbox" in step.name else ReferenceKind.CONTAINER
+    return next((reference for reference in step.references if reference.kind is wanted), None)
 
 
 def _settle(found: dict[Reference, Condition], reference: Reference, step: ReplayStep, exit_: Exit | None) -> None:
@@ -148,22 +148,22 @@ def _settle(found: dict[Reference, Condition], reference: Reference, step: Repla
     if before is not None and (before.state is FinalState.GONE or (before.state, state) == _NEVER_STARTED):
         return
     code = None
-    if reference.thing is Thing.CONTAINER and state is FinalState.EXITED:
-        itself = exit_ is not None and exit_.place < step.place
+    if reference.kind is ReferenceKind.CONTAINER and state is FinalState.EXITED:
+        itself = exit_ is not None and exit_.position < step.position
         code = exit_.exit_code if exit_ is not None and itself else None
         if before is not None and before.state is FinalState.EXITED:
             code = before.exit_code
     found[reference] = Condition(state=state, exit_code=code)
 
 
-def _by_itself(reference: Reference, condition: Condition, exits: Mapping[str, Exit]) -> Condition:
+def _without_call(reference: Reference, condition: Condition, exits: Mapping[str, Exit]) -> Condition:
     exit_ = exits.get(reference.id)
-    if condition.state is FinalState.RUNNING and reference.thing is Thing.CONTAINER and exit_ is not None:
+    if condition.state is FinalState.RUNNING and reference.kind is ReferenceKind.CONTAINER and exit_ is not None:
         return Condition(state=FinalState.EXITED, exit_code=exit_.exit_code)
     return condition
 
 
-def agrees(wanted: Condition, found: Condition) -> bool:
+def matches(wanted: Condition, found: Condition) -> bool:
     """Whether what is found is what the recording tells."""
     return wanted.state is found.state and wanted.exit_code in (None, found.exit_code)
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import MessageSide
-from interpose.dump.replay.id_map import Reference, Thing, find, made, references
-from interpose.dump.replay.selection import Called, Choices, omitted
+from interpose.dump.replay.id_map import Reference, ReferenceKind, created_object, find, references
+from interpose.dump.replay.selection import RecordedCall, ReplayChoices, omit_reason
 from interpose.dump.replay.visit import Parse, first_body
 
 
@@ -38,14 +38,14 @@ class ReplayStep:
     message: str
     made: Reference | None
     references: tuple[Reference, ...]
-    place: int = 0  # of the frame with which it began
+    position: int = 0  # of the frame with which it began
     # So many steps, counted in the order of `ReplayPlan.ends`, have to be over before this one starts.
     barrier: int = 0
     needs: tuple[int, ...] = ()  # the steps that made what it is about
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skipped:
+class SkippedCall:
     """A call that was chosen and cannot be made."""
 
     number: int
@@ -61,7 +61,7 @@ class ReplayPlan:
 
     steps: tuple[ReplayStep, ...]
     ends: tuple[int, ...]  # steps in the order in which they ended
-    skipped: tuple[Skipped, ...]
+    skipped: tuple[SkippedCall, ...]
     omitted: Mapping[str, int]  # calls that were not chosen, by reason
 
 
@@ -69,8 +69,8 @@ class ReplayPlan:
 class _Draft:
     """A chosen call before it has a place."""
 
-    call: Called
-    place: int  # where it was sent
+    call: RecordedCall
+    position: int  # where it was sent
     at: int  # when that was, in nanoseconds since the recording began
     request: bytes
     references: list[Reference]
@@ -91,30 +91,33 @@ class _Maker:
 
 
 def make_plan(
-    calls: Iterable[Called], choices: Choices, parse: Parse, wanted: Callable[[Flow], bool] = lambda _flow: True
+    calls: Iterable[RecordedCall],
+    choices: ReplayChoices,
+    parse: Parse,
+    wanted: Callable[[Flow], bool] = lambda _flow: True,
 ) -> ReplayPlan:
     """The plan of a recording. `wanted` is a filter on top of the choices."""
     drafts: list[_Draft] = []
-    skipped: list[Skipped] = []
+    skipped: list[SkippedCall] = []
     left: Counter[str] = Counter()
     makers: dict[Reference, _Maker] = {}  # of everything that a call of the recording made
     for call in calls:
         flow = call.flow
-        thing = _made(flow, parse)
+        created = _made(flow, parse)
         maker = _Maker(name=f"{flow.name} #{flow.number}")
-        if thing is not None:
-            makers[thing] = maker
-        reason = omitted(flow, choices) or ("" if wanted(flow) else "what the filter does not choose")
+        if created is not None:
+            makers[created] = maker
+        reason = omit_reason(flow, choices) or ("" if wanted(flow) else "what the filter does not choose")
         if reason:
             left[reason] += 1
             maker.fate = "is left out"
             continue
         try:
-            drafts.append(_draft(call, choices, parse, thing))
+            drafts.append(_draft(call, choices, parse, created))
         except ValueError as error:
             maker.fate = "is skipped"
             skipped.append(_skipped(flow, f"its request cannot be sent: {error}", "their requests cannot be sent"))
-    drafts = _resolved(sorted(drafts, key=lambda draft: draft.place), skipped, makers, choices)
+    drafts = _resolved(sorted(drafts, key=lambda draft: draft.position), skipped, makers, choices)
     return _ordered(drafts, skipped, left)
 
 
@@ -122,41 +125,41 @@ def _made(flow: Flow, parse: Parse) -> Reference | None:
     if flow.end is None or flow.end.code != 0 or flow.method is None or flow.method.server_streaming:
         return None
     try:
-        return made(parse(flow.method.response, first_body(flow, MessageSide.RECEIVED, MessageSide.REPLY)))
+        return created_object(parse(flow.method.response, first_body(flow, MessageSide.RECEIVED, MessageSide.REPLY)))
     except ValueError:
         return None
 
 
-def _draft(call: Called, choices: Choices, parse: Parse, thing: Reference | None) -> _Draft:
+def _draft(call: RecordedCall, choices: ReplayChoices, parse: Parse, created: Reference | None) -> _Draft:
     flow = call.flow
     sides = (MessageSide.FORWARDED, MessageSide.REQUEST) if choices.as_sent else (MessageSide.REQUEST,)
     request = first_body(flow, *sides)
     message = parse(_row(flow).request, request)
-    wanted = [reference for reference in references(message) if reference.thing is not Thing.IMAGE]
-    place, at = _sent(call, choices)
-    return _Draft(call=call, place=place, at=at, request=request, references=wanted, made=thing)
+    wanted = [reference for reference in references(message) if reference.kind is not ReferenceKind.IMAGE]
+    position, at = _sent(call, choices)
+    return _Draft(call=call, position=position, at=at, request=request, references=wanted, made=created)
 
 
-def _sent(call: Called, choices: Choices) -> tuple[int, int]:
+def _sent(call: RecordedCall, choices: ReplayChoices) -> tuple[int, int]:
     """When the caller sent it, or when the runtime got it: the relay's own calls may have come in between."""
     flow = call.flow
-    place = call.place_of(MessageSide.FORWARDED) if choices.as_sent else None
-    if place is None:
-        return call.begun, call.at
+    position = call.position_of(MessageSide.FORWARDED) if choices.as_sent else None
+    if position is None:
+        return call.begin, call.at
     after = flow.messages_of(MessageSide.FORWARDED)[0].at
-    return place, call.at + (after if flow.end is None else min(after, flow.end.elapsed))
+    return position, call.at + (after if flow.end is None else min(after, flow.end.elapsed))
 
 
 def _row(flow: Flow) -> Any:
     return flow.method
 
 
-def _skipped(flow: Flow, reason: str, group: str) -> Skipped:
-    return Skipped(number=flow.number, name=flow.name, subject=str(flow.subject), reason=reason, group=group)
+def _skipped(flow: Flow, reason: str, group: str) -> SkippedCall:
+    return SkippedCall(number=flow.number, name=flow.name, subject=str(flow.subject), reason=reason, group=group)
 
 
 def _resolved(
-    drafts: list[_Draft], skipped: list[Skipped], makers: Mapping[Reference, _Maker], choices: Choices
+    drafts: list[_Draft], skipped: list[SkippedCall], makers: Mapping[Reference, _Maker], choices: ReplayChoices
 ) -> list[_Draft]:
     """Leave out what is about things that nobody makes again."""
     kept: list[_Draft] = []
@@ -186,10 +189,10 @@ def _missing(wanted: Reference, makers: Mapping[Reference, _Maker]) -> tuple[str
     return f"{wanted} is not made: {maker.name} {fate}", f"the call that made what they are about {fate}"
 
 
-def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, int]) -> ReplayPlan:
+def _ordered(drafts: list[_Draft], skipped: list[SkippedCall], left: Mapping[str, int]) -> ReplayPlan:
     start = drafts[0].at if drafts else 0
     ends = sorted((end, index) for index, draft in enumerate(drafts) if (end := draft.call.ended) is not None)
-    places = [end for end, _index in ends]
+    positions = [end for end, _index in ends]
     steps = []
     for index, draft in enumerate(drafts):
         flow, row = draft.flow, _row(draft.flow)
@@ -209,8 +212,8 @@ def _ordered(drafts: list[_Draft], skipped: list[Skipped], left: Mapping[str, in
                 message="" if flow.end is None else flow.end.message,
                 made=draft.made,
                 references=tuple(draft.references),
-                place=draft.place,
-                barrier=bisect.bisect_left(places, draft.place),
+                position=draft.position,
+                barrier=bisect.bisect_left(positions, draft.position),
                 needs=tuple(draft.needs),
             )
         )
@@ -227,15 +230,15 @@ class ReplayProgress:
 
     def __init__(self, plan: ReplayPlan) -> None:
         self._ends = plan.ends
-        self._over: set[int] = set()
-        self._passed = 0  # of `ends`, without a gap
+        self._finished: set[int] = set()
+        self._finished_ends = 0  # of `ends`, without a gap
 
-    def over(self, step: ReplayStep) -> None:
+    def finish(self, step: ReplayStep) -> None:
         """This step has ended, or will never start."""
-        self._over.add(step.index)
-        while self._passed < len(self._ends) and self._ends[self._passed] in self._over:
-            self._passed += 1
+        self._finished.add(step.index)
+        while self._finished_ends < len(self._ends) and self._ends[self._finished_ends] in self._finished:
+            self._finished_ends += 1
 
     def may_start(self, step: ReplayStep) -> bool:
         """Whether everything is over that this step waits for."""
-        return self._passed >= step.barrier and all(index in self._over for index in step.needs)
+        return self._finished_ends >= step.barrier and all(index in self._finished for index in step.needs)

@@ -10,10 +10,10 @@ from statistics import median
 from typing import Any, Final
 
 from interpose.dump.model.grpc_codes import code_name
-from interpose.dump.replay.adapt import Adapted
-from interpose.dump.replay.final_state import Condition, FinalState, agrees
+from interpose.dump.replay.adapt import Adaptation
+from interpose.dump.replay.final_state import Condition, FinalState, matches
 from interpose.dump.replay.id_map import Reference
-from interpose.dump.replay.plan import ReplayPlan, ReplayStep, Skipped
+from interpose.dump.replay.plan import ReplayPlan, ReplayStep, SkippedCall
 
 _MS: Final = 1_000_000
 _LISTED: Final = 3  # of files in a note
@@ -29,7 +29,7 @@ class ReplayOutcome:
     elapsed: int = 0
     skipped: str = ""
     group: str = ""  # of `skipped`: the same without what is different in each call
-    adapted: Adapted = field(default_factory=Adapted)
+    adapted: Adaptation = field(default_factory=Adaptation)
 
     @property
     def same(self) -> bool | None:
@@ -50,7 +50,7 @@ class FinalObject:
     @property
     def same(self) -> bool:
         """Whether it is in the state that the recording tells."""
-        return agrees(self.expected, self.found)
+        return matches(self.expected, self.found)
 
 
 def plan_document(plan: ReplayPlan) -> dict[str, Any]:
@@ -92,7 +92,7 @@ def report_document(
     """
     answered = [outcome for outcome in outcomes if not outcome.skipped]
     late = [
-        Skipped(
+        SkippedCall(
             number=outcome.step.number,
             name=outcome.step.name,
             subject=outcome.step.subject,
@@ -110,7 +110,7 @@ def report_document(
         "states": [_state(state) for state in states],
         "latency": _latency(answered),
         "made": [
-            {"kind": str(reference.thing), "id": reference.id, "left": reference in left if removed else None}
+            {"kind": str(reference.kind), "id": reference.id, "left": reference in left if removed else None}
             for reference in made
         ],
         "notes": [
@@ -132,7 +132,7 @@ def report_document(
     }
 
 
-def differs(report: Mapping[str, Any]) -> bool:
+def has_differences(report: Mapping[str, Any]) -> bool:
     """Whether anything came out otherwise than recorded, or did not come to its end."""
     summary = report["summary"]
     return bool(summary["different"] or summary["states_different"] or summary["stopped"] or summary["not_removed"])
@@ -142,7 +142,7 @@ def _status(code: int | None) -> str:
     return "" if code is None else code_name(code)
 
 
-def _skipped(call: Skipped) -> dict[str, Any]:
+def _skipped(call: SkippedCall) -> dict[str, Any]:
     return {
         "number": call.number,
         "method": call.name,
@@ -169,7 +169,7 @@ def _call(outcome: ReplayOutcome) -> dict[str, Any]:
 
 def _state(state: FinalObject) -> dict[str, Any]:
     return {
-        "kind": str(state.recorded.thing),
+        "kind": str(state.recorded.kind),
         "subject": state.subject,
         "recorded_id": state.recorded.id,
         "id": state.id,

@@ -14,9 +14,9 @@ from typing import Any, Final, Protocol
 
 from interpose.cri.methods import API_VERSIONS
 from interpose.cri.parser import CriParser
-from interpose.dump.replay.adapt import Adapted, Surroundings, adapt
-from interpose.dump.replay.final_state import Condition, FinalState, agrees, found_condition, pod_state
-from interpose.dump.replay.id_map import Ids, Reference, Thing, made
+from interpose.dump.replay.adapt import Adaptation, TargetOptions, adapt
+from interpose.dump.replay.final_state import Condition, FinalState, found_condition, matches, pod_state
+from interpose.dump.replay.id_map import IdMap, Reference, ReferenceKind, created_object
 from interpose.dump.replay.plan import ReplayPlan, ReplayProgress, ReplayStep
 from interpose.dump.replay.report import FinalObject, ReplayOutcome
 from interpose.dump.replay.visit import Parse
@@ -40,7 +40,7 @@ def message_of(name: str, data: bytes) -> Any:
         raise ValueError(str(error)) from None
 
 
-class Sends(Protocol):
+class UnaryCaller(Protocol):
     """Makes unary calls; `net.grpc.client.Client` does."""
 
     async def unary(self, path: bytes, message: bytes, *, timeout: float | None = None) -> bytes:
@@ -50,7 +50,7 @@ class Sends(Protocol):
 class Runtime:
     """The runtime at which calls are made, in the API versions that it has."""
 
-    def __init__(self, client: Sends, versions: Sequence[str] = API_VERSIONS) -> None:
+    def __init__(self, client: UnaryCaller, versions: Sequence[str] = API_VERSIONS) -> None:
         self._client = client
         self.versions = tuple(versions)
 
@@ -87,7 +87,7 @@ class Runtime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class ReplayPace:
     """How fast: 1 is as recorded, 10 ten times as fast, 0 without pauses."""
 
     speed: float = 0.0
@@ -98,11 +98,11 @@ class ReplayRunner:
     """Makes the calls of a plan and collects their outcomes."""
 
     def __init__(
-        self, runtime: Runtime, plan: ReplayPlan, place: Surroundings, pace: Pace, *, pass_unknown: bool
+        self, runtime: Runtime, plan: ReplayPlan, target: TargetOptions, pace: ReplayPace, *, pass_unknown: bool
     ) -> None:
         self._runtime = runtime
         self._plan = plan
-        self._place = place
+        self._target = target
         self._pace = pace
         self._pass_unknown = pass_unknown
         self._parse: Parse = message_of
@@ -111,7 +111,7 @@ class ReplayRunner:
         self._tasks = TaskBag()
         self._stopping = False
         self._open = 0  # calls in flight
-        self.ids = Ids()
+        self.ids = IdMap()
         self.made: list[Reference] = []  # new ids, in the order in which they came
         self.outcomes: list[ReplayOutcome] = []
         self.unseen = ""  # why the state at the end is not known
@@ -125,7 +125,7 @@ class ReplayRunner:
         """Make all calls; returns when the last has ended."""
         begun = time.monotonic()
         for step in self._plan.steps:
-            await self._turn_of(step, begun)
+            await self._wait_for_turn(step, begun)
             if self._stopping:
                 break
             self._open += 1
@@ -139,7 +139,7 @@ class ReplayRunner:
         """Cut off what is in flight."""
         await self._tasks.cancel()
 
-    async def _turn_of(self, step: ReplayStep, begun: float) -> None:
+    async def _wait_for_turn(self, step: ReplayStep, begun: float) -> None:
         while not self._stopping:
             pause = begun + step.begin / 1e9 / self._pace.speed - time.monotonic() if self._pace.speed else 0.0
             ready = self._progress.may_start(step)
@@ -157,7 +157,7 @@ class ReplayRunner:
             self.outcomes.append(await self._outcome(step))
         finally:
             self._open -= 1
-            self._progress.over(step)
+            self._progress.finish(step)
             self._moved.set()
 
     async def _outcome(self, step: ReplayStep) -> ReplayOutcome:
@@ -166,7 +166,7 @@ class ReplayRunner:
         if unknown and not self._pass_unknown:
             why = "was not made this time"
             return ReplayOutcome(step=step, skipped=f"{unknown[0]} {why}", group=f"what they are about {why}")
-        adapted = adapt(request, self._place)
+        adapted = adapt(request, self._target)
         try:
             for directory in adapted.directories:
                 Path(directory).mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240 - one per container
@@ -182,13 +182,13 @@ class ReplayRunner:
         self._learn(step, reply)
         return self._ended(step, started, adapted, Code.OK, "")
 
-    def _ended(self, step: ReplayStep, started: int, adapted: Adapted, code: int, message: str) -> ReplayOutcome:
+    def _ended(self, step: ReplayStep, started: int, adapted: Adaptation, code: int, message: str) -> ReplayOutcome:
         elapsed = time.monotonic_ns() - started
         return ReplayOutcome(step=step, code=int(code), message=message, elapsed=elapsed, adapted=adapted)
 
     def _learn(self, step: ReplayStep, reply: bytes) -> None:
         try:
-            new = made(self._parse(step.response_type, reply))
+            new = created_object(self._parse(step.response_type, reply))
         except ValueError:
             return
         if new is not None:
@@ -209,7 +209,7 @@ class ReplayRunner:
             found = await self._look(expected)
             # What was not made will not come any more.
             settled = all(
-                self.ids.new(reference) is None or agrees(expected[reference], found[reference])
+                self.ids.new(reference) is None or matches(expected[reference], found[reference])
                 for reference in expected
             )
             if settled or self._stopping or time.monotonic() >= deadline:
@@ -227,15 +227,15 @@ class ReplayRunner:
         ]
 
     async def _look(self, expected: Mapping[Reference, Condition]) -> dict[Reference, Condition]:
-        look = _Look(self._runtime)
-        await look.at_pods()
+        look = _RuntimeState(self._runtime)
+        await look.list_pods()
         found = {}
         for reference in expected:
             new = self.ids.new(reference)
             if new is None:
                 found[reference] = _GONE
             else:
-                found[reference] = look.pod(new) if reference.thing is Thing.POD else await look.container(new)
+                found[reference] = look.pod(new) if reference.kind is ReferenceKind.POD else await look.container(new)
         self.unseen = look.failure
         return found
 
@@ -248,17 +248,17 @@ class ReplayRunner:
         """
         problems: list[str] = []
         self.left = [
-            reference for reference in self.made if reference.thing is not Thing.IMAGE
+            reference for reference in self.made if reference.kind is not ReferenceKind.IMAGE
         ]  # whenever somebody stops us
         away = False
-        for thing, field, verbs in (
-            (Thing.CONTAINER, "container_id", ("StopContainer", "RemoveContainer")),
-            (Thing.POD, "pod_sandbox_id", ("StopPodSandbox", "RemovePodSandbox")),
+        for kind, field, verbs in (
+            (ReferenceKind.CONTAINER, "container_id", ("StopContainer", "RemoveContainer")),
+            (ReferenceKind.POD, "pod_sandbox_id", ("StopPodSandbox", "RemovePodSandbox")),
         ):
-            for reference in reversed([reference for reference in self.made if reference.thing is thing]):
+            for reference in reversed([reference for reference in self.made if reference.kind is kind]):
                 failure: RpcError | None = None
                 for verb in () if away else verbs:
-                    failure = await self._removed(verb, field, reference)
+                    failure = await self._remove(verb, field, reference)
                     if failure is not None:
                         problems.append(f"{verb} of {reference}: {failure}")
                     away = failure is not None and failure.code is Code.UNAVAILABLE
@@ -268,7 +268,7 @@ class ReplayRunner:
                     self.left.remove(reference)
         return problems
 
-    async def _removed(self, verb: str, field: str, reference: Reference) -> RpcError | None:
+    async def _remove(self, verb: str, field: str, reference: Reference) -> RpcError | None:
         try:
             await self._runtime.ask(verb, _REMOVE_TIMEOUT, **{field: reference.id})
         except RpcError as error:
@@ -276,7 +276,7 @@ class ReplayRunner:
         return None
 
 
-class _Look:
+class _RuntimeState:
     """One look at a runtime; `failure` is what it said first instead of an answer."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -285,7 +285,7 @@ class _Look:
         self._away = False
         self.failure = ""
 
-    async def at_pods(self) -> None:
+    async def list_pods(self) -> None:
         """List all pods of the runtime once."""
         try:
             items = (await self._runtime.ask("ListPodSandbox")).items

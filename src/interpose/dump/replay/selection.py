@@ -11,7 +11,7 @@ from interpose.dump.model.call import KEPT_CALLS, SESSION, Assembler, CallEventK
 from interpose.dump.model.frames import Begin, Flags, Frame, Header, Message, MessageSide
 
 
-class Sort(StrEnum):
+class ReplayEffect(StrEnum):
     """What making a call again does."""
 
     LIFE = "life"  # pods and containers come, change and go
@@ -49,23 +49,23 @@ _NEVER: Final[Mapping[str, str]] = MappingProxyType(
         **{method.name: "streams" for method in METHODS.values() if method.server_streaming},
     }
 )
-SORTS: Final[Mapping[str, Sort]] = MappingProxyType(
-    dict.fromkeys(METHODS, Sort.READ)
-    | dict.fromkeys(_LIFE, Sort.LIFE)
-    | {"PullImage": Sort.PULL, "ExecSync": Sort.EXEC}
-    | dict.fromkeys(_NEVER, Sort.NEVER)
+EFFECTS: Final[Mapping[str, ReplayEffect]] = MappingProxyType(
+    dict.fromkeys(METHODS, ReplayEffect.READ)
+    | dict.fromkeys(_LIFE, ReplayEffect.LIFE)
+    | {"PullImage": ReplayEffect.PULL, "ExecSync": ReplayEffect.EXEC}
+    | dict.fromkeys(_NEVER, ReplayEffect.NEVER)
 )
-_SWITCHES: Final[Mapping[Sort, str]] = MappingProxyType(
+_SWITCHES: Final[Mapping[ReplayEffect, str]] = MappingProxyType(
     {
-        Sort.PULL: "pulls of images (--pull makes them)",
-        Sort.EXEC: "commands run in containers (--exec makes them)",
-        Sort.READ: "what changes nothing (--reads makes them)",
+        ReplayEffect.PULL: "pulls of images (--pull makes them)",
+        ReplayEffect.EXEC: "commands run in containers (--exec makes them)",
+        ReplayEffect.READ: "what changes nothing (--reads makes them)",
     }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
+class ReplayChoices:
     """What the caller of a replay wants."""
 
     pull: bool = False
@@ -75,16 +75,21 @@ class Choices:
     pass_unknown: bool = False  # send ids that nobody made again as they are
 
 
-def omitted(flow: Flow, choices: Choices) -> str:
+def omit_reason(flow: Flow, choices: ReplayChoices) -> str:
     """Why a call is not chosen; empty if it is."""
-    sort = SORTS.get(flow.name) if flow.method is not None else None
-    if sort is None:
+    effect = EFFECTS.get(flow.name) if flow.method is not None else None
+    if effect is None:
         return "no method of the CRI that is known"
-    if sort is Sort.NEVER:
+    if effect is ReplayEffect.NEVER:
         return _NEVER[flow.name]
-    wanted = {Sort.LIFE: True, Sort.PULL: choices.pull, Sort.EXEC: choices.execs, Sort.READ: choices.reads}[sort]
+    wanted = {
+        ReplayEffect.LIFE: True,
+        ReplayEffect.PULL: choices.pull,
+        ReplayEffect.EXEC: choices.execs,
+        ReplayEffect.READ: choices.reads,
+    }[effect]
     if not wanted:
-        return _SWITCHES[sort]
+        return _SWITCHES[effect]
     if flow.originated and not choices.as_sent:
         return "calls of the relay itself (--as-sent makes them)"
     if flow.flags & Flags.CONTINUED and not flow.messages:
@@ -97,53 +102,59 @@ _LONGEST_PAUSE: Final = 24 * 3600 * 10**9
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Called:
+class RecordedCall:
     """A call and the places of its frames, counted from the beginning of the recording."""
 
     flow: Flow
-    begun: int
+    begin: int
     at: int  # nanoseconds since the first call of the recording, by a clock that never goes back
     ended: int | None = None
-    places: list[int] = field(default_factory=list)  # of `flow.messages`
+    positions: list[int] = field(default_factory=list)  # of `flow.messages`
 
-    def place_of(self, side: MessageSide) -> int | None:
+    def position_of(self, side: MessageSide) -> int | None:
         """Where its first message of a side is."""
         return next(
-            (place for place, message in zip(self.places, self.flow.messages, strict=True) if message.side is side),
+            (
+                position
+                for position, message in zip(self.positions, self.flow.messages, strict=True)
+                if message.side is side
+            ),
             None,
         )
 
 
-def called(frames: Iterable[Frame], identify: Identify | None = None, learn: Learn | None = None) -> Iterator[Called]:
+def recorded_calls(
+    frames: Iterable[Frame], identify: Identify | None = None, learn: Learn | None = None
+) -> Iterator[RecordedCall]:
     """The calls, each when it ended; then those that did not."""
     assembler = Assembler(identify, learn)
-    clock = Clock()
-    open_: dict[int, Called] = {}  # by number, as the assembler has them
-    for place, frame in enumerate(frames):
-        for number in _let_go(assembler, frame):
+    clock = MonotonicClock()
+    open_: dict[int, RecordedCall] = {}  # by number, as the assembler has them
+    for position, frame in enumerate(frames):
+        for number in _ended_by(assembler, frame):
             yield open_.pop(number)
         event = assembler.feed(frame)
         if event.flow is None:
             continue
         number = event.flow.number
         if event.kind is CallEventKind.BEGIN:
-            open_[number] = Called(flow=event.flow, begun=place, at=clock.passed(event.flow.time))
+            open_[number] = RecordedCall(flow=event.flow, begin=position, at=clock.elapsed(event.flow.time))
         elif event.kind is CallEventKind.MESSAGE and isinstance(frame, Message):
-            _message(open_[number], place)
+            _message(open_[number], position)
         elif event.kind is CallEventKind.END:
             done = open_.pop(number)
-            done.ended = place
+            done.ended = position
             yield done
     yield from open_.values()
 
 
-def _message(called: Called, place: int) -> None:
-    called.places.append(place)
-    if len(called.places) > len(called.flow.messages):
-        del called.places[1]  # as the assembler did with the message
+def _message(called: RecordedCall, position: int) -> None:
+    called.positions.append(position)
+    if len(called.positions) > len(called.flow.messages):
+        del called.positions[1]  # as the assembler did with the message
 
 
-def _let_go(assembler: Assembler, frame: Frame) -> list[int]:
+def _ended_by(assembler: Assembler, frame: Frame) -> list[int]:
     """Calls that will not end any more, because this frame makes the assembler forget them."""
     if isinstance(frame, Header):
         last = assembler.header
@@ -156,19 +167,19 @@ def _let_go(assembler: Assembler, frame: Frame) -> list[int]:
     return [next(iter(assembler.open))] if len(assembler.open) >= KEPT_CALLS else []
 
 
-class Clock:
+class MonotonicClock:
     """Times that may jump, as times that only go on."""
 
-    __slots__ = ("_last", "_passed")
+    __slots__ = ("_elapsed", "_last")
 
     def __init__(self) -> None:
         self._last: int | None = None
-        self._passed = 0
+        self._elapsed = 0
 
-    def passed(self, time: int) -> int:
+    def elapsed(self, time: int) -> int:
         """Nanoseconds since the first time; a jump takes no time."""
         pause = 0 if self._last is None else time - self._last
         self._last = time
         if 0 < pause <= _LONGEST_PAUSE:
-            self._passed += pause
-        return self._passed
+            self._elapsed += pause
+        return self._elapsed

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Final
 
 from interpose.cri.methods import API_VERSIONS, METHODS
-from interpose.dump.replay.answers import Answer, Answers, Missing, RecordedReply
+from interpose.dump.replay.answers import Answer, Answers, MissingAnswer, RecordedReply
 from interpose.dump.replay.runner import message_of
 from interpose.net.grpc.handlers import Handlers, ServerContext, ServerStreaming, Unary
 from interpose.net.grpc.status import Code, RpcError
@@ -16,17 +16,17 @@ _NAME: Final = "interpose-replay"
 _CANCELLED: Final = (Code.OK, Code.CANCELLED)
 
 
-class Replayed:
+class ReplayServer:
     """Answers calls. `miss` is told, once for each text, what is not in the recording."""
 
-    def __init__(self, answers: Answers, *, speed: float = 0.0, miss: Callable[[str], None]) -> None:
+    def __init__(self, answers: Answers, *, speed: float = 0.0, on_miss: Callable[[str], None]) -> None:
         """`speed`: 1 takes as long as it took, 10 a tenth of that, 0 no time."""
         self._answers = answers
         self._speed = speed
-        self._miss = miss
-        self._told: set[str] = set()
-        self.answered = 0
-        self.missed = 0
+        self._on_miss = on_miss
+        self._reported: set[str] = set()
+        self.answered_calls = 0
+        self.missed_calls = 0
 
     def handlers(self) -> Handlers:
         """Every method of the CRI, in both versions."""
@@ -63,14 +63,14 @@ class Replayed:
 
     def _find(self, name: str, request: bytes) -> Answer:
         found = self._answers.find(name, request)
-        if not isinstance(found, Missing):
-            self.answered += 1
+        if not isinstance(found, MissingAnswer):
+            self.answered_calls += 1
             return found
-        self.missed += 1
+        self.missed_calls += 1
         instead = _STAND_INS.get(name)
-        if found.text not in self._told:
-            self._told.add(found.text)
-            self._miss(found.text + ("; a minimal answer is given" if instead is not None else ""))
+        if found.text not in self._reported:
+            self._reported.add(found.text)
+            self._on_miss(found.text + ("; a minimal answer is given" if instead is not None else ""))
         if instead is not None:
             reply = RecordedReply(at=0, body=instead().SerializeToString())
             return Answer(number=0, replies=(reply,), elapsed=0, code=Code.OK, message="")
@@ -81,7 +81,7 @@ class Replayed:
             await asyncio.sleep(nanoseconds / 1e9 / self._speed)
 
 
-def _code(missing: Missing) -> Code:
+def _code(missing: MissingAnswer) -> Code:
     if missing.unknown:
         return Code.UNIMPLEMENTED
     return Code.RESOURCE_EXHAUSTED if missing.used_up else Code.NOT_FOUND

@@ -8,10 +8,10 @@ import pytest
 
 from interpose.cli.dump.filter_options import (
     FILTER_HELP,
-    FilterMistake,
+    FilterArgumentError,
+    build_filter,
     choice_options,
-    chosen,
-    numbered,
+    parse_numbers,
     split_arguments,
 )
 from interpose.dump.filter.language import parse_filter
@@ -33,7 +33,7 @@ def values(**given: Any) -> dict[str, Any]:
 
 def test_options_are_sugar_for_filters() -> None:
     """One of the values of each, and all of them."""
-    found = chosen(
+    found = build_filter(
         ["~k", "intercepted"],
         values(method=("Create", "Start"), pod=("web",), min_duration=("100ms",), max_duration=("1s",), changed=True),
     )
@@ -42,8 +42,8 @@ def test_options_are_sugar_for_filters() -> None:
 
 def test_without_options_there_is_only_the_filter() -> None:
     """Or nothing at all."""
-    assert chosen([], values()) == parse_filter("")
-    assert chosen(["web", "|", "db"], values()) == parse_filter("web | db")
+    assert build_filter([], values()) == parse_filter("")
+    assert build_filter(["web", "|", "db"], values()) == parse_filter("web | db")
 
 
 @pytest.mark.parametrize(
@@ -57,17 +57,17 @@ def test_without_options_there_is_only_the_filter() -> None:
 )
 def test_mistakes_name_the_option(given: dict[str, Any], reason: str) -> None:
     """They are wrong usage."""
-    with pytest.raises(FilterMistake, match=reason):
-        chosen([], values(**given))
+    with pytest.raises(FilterArgumentError, match=reason):
+        build_filter([], values(**given))
 
 
 def test_mistakes_of_a_filter_have_a_place() -> None:
     """In the words as they were given."""
-    with pytest.raises(FilterMistake, match="there is no ~x"):
-        chosen(["~x"], values())
-    with pytest.raises(FilterMistake, match="--number: 'x' is not a number"):
-        numbered("x")
-    assert str(numbered("1,4-6")) == "~n 1,4-6"
+    with pytest.raises(FilterArgumentError, match="there is no ~x"):
+        build_filter(["~x"], values())
+    with pytest.raises(FilterArgumentError, match="--number: 'x' is not a number"):
+        parse_numbers("x")
+    assert str(parse_numbers("1,4-6")) == "~n 1,4-6"
 
 
 def test_the_first_arguments_that_are_files_are_files(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from interpose.cli.dump import live as dump_live
 from interpose.cli.main import cli
-from interpose.dump.live.feed import SourceLost
+from interpose.dump.live.feed import SourceLostError
 from interpose.dump.model.frames import Begin, Dropped, encode
 from interpose.testing.recordings import sample_recording
 
@@ -138,7 +138,7 @@ def test_no_relay_is_an_error(run: Any, tmp_path: Path) -> None:
     code, _, (view,) = run("--admin", missing, "--wait")
     assert code == 0
     assert view.feed.source.returns
-    with pytest.raises(SourceLost, match=r"admin\.sock"):
+    with pytest.raises(SourceLostError, match=r"admin\.sock"):
         view.feed.source.read(lambda batch: None, lambda: False)
 
 
@@ -162,7 +162,7 @@ def test_a_relay_is_attached_once_before_the_screen(run: Any, monkeypatch: pytes
     heard: list[Any] = []
     view.feed.source.read(heard.extend, lambda: False)
     assert heard == [Dropped(frames=1, size=1, time=1)]
-    with pytest.raises(SourceLost, match="gone"):
+    with pytest.raises(SourceLostError, match="gone"):
         view.feed.source.read(heard.extend, lambda: False)
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.dump.replay_policy_run import Decided, Wanted, decide_anew
+from interpose.cli.dump.replay_policy_run import WhatIfRequest, WhatIfResult, replay_policies
 from interpose.core.model.cpuset import CpuSet
 from interpose.errors import ConfigError
 from interpose.testing.recordings import sample_recording
 
 MACHINE = "2 sockets x 2 numa x 2 cores x 2 threads"
-STATIC = Wanted(policies=("static", "static"), topology=MACHINE, details={"reserved": "cpu=1"})
+STATIC = WhatIfRequest(policies=("static", "static"), topology=MACHINE, details={"reserved": "cpu=1"})
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def recording(tmp_path: Path) -> str:
 
 def test_a_recording_is_decided_anew(recording: str) -> None:
     """By each policy once, on the machine that is said."""
-    decided = decide_anew([recording], STATIC)
+    decided = replay_policies([recording], STATIC)
     assert [one["policy"] for one in decided.document["policies"]] == ["static"]
     assert json.loads(decided.json())["machine"].startswith(MACHINE)
     assert decided.online == CpuSet.parse("0-15")
@@ -35,7 +35,7 @@ def test_a_recording_is_decided_anew(recording: str) -> None:
 def test_a_policy_that_cannot_work_is_an_error_before_anything_is_read() -> None:
     """The recording need not even be there."""
     with pytest.raises(ConfigError, match="reserved"):
-        decide_anew(["nowhere"], Wanted(policies=("static",), topology=MACHINE, details={}))
+        replay_policies(["nowhere"], WhatIfRequest(policies=("static",), topology=MACHINE, details={}))
 
 
 @pytest.mark.parametrize(("refused", "resizes"), [(1, 0), (0, 1), (0, 0)])
@@ -43,5 +43,5 @@ def test_refusals_are_those_of_containers_and_resizes(refused: int, resizes: int
     """Of any policy."""
     calm = {"summary": {"refused": 0, "resizes_refused": 0}}
     other = {"summary": {"refused": refused, "resizes_refused": resizes}}
-    decided = Decided(document={"policies": [calm, other]}, online=CpuSet())
+    decided = WhatIfResult(document={"policies": [calm, other]}, online=CpuSet())
     assert decided.refused is bool(refused or resizes)

@@ -1,7 +1,7 @@
 """Recordings as what happened."""
 
 from interpose._pb import cri_pb2 as cri
-from interpose.cli.dump.replay_policy_run import Reader
+from interpose.cli.dump.replay_policy_run import RecordedEventReader
 from interpose.dump.model.frames import Begin, Dropped, Message, MessageSide, Packing
 from interpose.resmgr.whatif.events import MessageEvent, ReplyEvent, RequestEvent
 from interpose.testing.pods import pod_config, run_request
@@ -20,7 +20,7 @@ def test_a_call_is_asked_when_its_request_comes_and_answered_at_its_end() -> Non
     script.message(second, MessageSide.REPLY, b"\x02")
     script.end(second, 3.0, 5, "gone")
     script.end(first, 20.0)
-    found = list(Reader().happenings(script.frames))
+    found = list(RecordedEventReader().events(script.frames))
     assert [type(one) for one in found] == [RequestEvent, RequestEvent, ReplyEvent, ReplyEvent]
     assert found[0] == RequestEvent(
         number=first, time_ns=START + 5 * MS, method="StopContainer", request=STOP.SerializeToString()
@@ -35,7 +35,7 @@ def test_what_the_runtime_said_counts() -> None:
     """Not what the caller was shown."""
     script = Script()
     script.call("ListContainers", cri.ListContainersRequest(), b"shown", received=b"said")
-    _, answered = Reader().happenings(script.frames)
+    _, answered = RecordedEventReader().events(script.frames)
     assert isinstance(answered, ReplyEvent)
     assert answered.reply == b"said"
 
@@ -47,7 +47,7 @@ def test_streams_tell_as_they_go() -> None:
     script.message(number, MessageSide.REPLY, b"one", 7.0)
     script.message(number, MessageSide.REPLY, b"two", 8.0)
     script.end(number, 9.0)
-    found = list(Reader().happenings(script.frames))
+    found = list(RecordedEventReader().events(script.frames))
     assert found[1] == MessageEvent(number=number, time_ns=START + 12 * MS, reply=b"one")
     assert [type(one) for one in found] == [RequestEvent, MessageEvent, MessageEvent, ReplyEvent]
 
@@ -57,7 +57,7 @@ def test_other_methods_tell_nothing() -> None:
     script = Script()
     script.call("Version", cri.VersionRequest(), cri.VersionResponse())
     script.call("MakeCoffee", b"", b"")
-    assert list(Reader().happenings(script.frames)) == []
+    assert list(RecordedEventReader().events(script.frames)) == []
 
 
 def test_an_update_that_puts_values_right_is_marked() -> None:
@@ -72,7 +72,7 @@ def test_an_update_that_puts_values_right_is_marked() -> None:
         )
     ]
     script.message(1, MessageSide.REQUEST, cri.UpdateContainerResourcesRequest())
-    (asked,) = Reader().happenings([*frames, *script.frames])
+    (asked,) = RecordedEventReader().events([*frames, *script.frames])
     assert isinstance(asked, RequestEvent)
     assert asked.amends
 
@@ -89,9 +89,9 @@ def test_what_is_missing_is_counted_and_said() -> None:
         Message(number=events, at=0, side=MessageSide.REPLY, packing=Packing.ZLIB, size=3, body=b"no such thing")
     )
     script.frames.append(Dropped(frames=7, size=1, time=START))
-    reader = Reader()
-    assert [type(one) for one in reader.happenings(script.frames)] == [RequestEvent]
+    reader = RecordedEventReader()
+    assert [type(one) for one in reader.events(script.frames)] == [RequestEvent]
     lost, absent = reader.notes()
     assert lost.endswith(": 7")
     assert absent.endswith(": 2")
-    assert Reader().notes() == []
+    assert RecordedEventReader().notes() == []

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from interpose.cli.dump.filter_options import FilterMistake
-from interpose.cli.dump.replay_recording import Recorded
+from interpose.cli.dump.filter_options import FilterArgumentError
+from interpose.cli.dump.replay_recording import ReplayRecording
 from interpose.errors import ConfigError
 from interpose.testing.recordings import sample_recording
 
@@ -18,27 +18,27 @@ def recording(tmp_path: Path) -> str:
 
 def test_calls_know_whom_they_are_about(recording: str) -> None:
     """Also those that name an id only."""
-    recorded = Recorded([recording], [])
+    recorded = ReplayRecording([recording], [])
     found = {str(one.flow.subject) for one in recorded.calls() if one.flow.name == "StartContainer"}
     assert found == {"shop/web-0:app", "jobs/batch-7f9c:worker"}
 
 
 def test_a_filter_of_several_words(recording: str) -> None:
     """All have to hold; it may look into messages."""
-    recorded = Recorded([recording], ["~m", "Create", "~t", "web:3"])
+    recorded = ReplayRecording([recording], ["~m", "Create", "~t", "web:3"])
     assert [str(one.flow.subject) for one in recorded.calls() if recorded.wanted(one.flow)] == ["shop/web-0:app"]
 
 
 def test_a_filter_that_is_none(recording: str) -> None:
     """Is a matter of usage."""
-    with pytest.raises(FilterMistake):
-        Recorded([recording], ["("])
+    with pytest.raises(FilterArgumentError):
+        ReplayRecording([recording], ["("])
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     """Is named."""
     with pytest.raises(ConfigError, match=r"no\.crirec"):
-        Recorded([str(tmp_path / "no.crirec")], [])
+        ReplayRecording([str(tmp_path / "no.crirec")], [])
 
 
 def test_damage_is_told(recording: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -46,9 +46,9 @@ def test_damage_is_told(recording: str, capsys: pytest.CaptureFixture[str]) -> N
     data = bytearray(Path(recording).read_bytes())
     data[3000] ^= 0xFF
     Path(recording).write_bytes(data)
-    recorded = Recorded([recording], [])
+    recorded = ReplayRecording([recording], [])
     assert list(recorded.calls())
-    recorded.tell_damage()
+    recorded.print_damage()
     assert "warning: " in capsys.readouterr().err
 
 
@@ -56,8 +56,8 @@ def test_a_large_recording_is_announced(
     recording: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reading it takes a while; a small one is read without a word."""
-    list(Recorded([recording], []).calls())
+    list(ReplayRecording([recording], []).calls())
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("interpose.cli.dump.replay_recording._LARGE", 1)
-    list(Recorded([recording], []).calls())
+    list(ReplayRecording([recording], []).calls())
     assert capsys.readouterr().err == f"Reading {recording} (0 MiB) ...\n"

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
 from interpose.cri.methods import METHODS, Method
-from interpose.dump.decode.decode import tree_of
+from interpose.dump.decode.decode import to_tree
 from interpose.dump.model.frames import Dropped, Frame, Header, Message, MessageSide, Packing, encode
 from interpose.dump.recording.writer import RecordingWriter
 from interpose.testing.recordings import (
@@ -55,11 +55,11 @@ def test_every_method_is_shown_as_it_was_recorded(everything: list[dict[str, obj
     """In both versions, with all fields of request and replies."""
     found = [one for one in everything if one["method"] == method.name]
     assert [one["path"] for one in found] == list(method.paths)
-    replies = [tree_of(filled(method.response))] * (2 if method.server_streaming else 1)
+    replies = [to_tree(filled(method.response))] * (2 if method.server_streaming else 1)
     for one in found:
         messages = one["messages"]
         assert isinstance(messages, list)
-        assert [message["body"] for message in messages] == [tree_of(filled(method.request)), *replies]
+        assert [message["body"] for message in messages] == [to_tree(filled(method.request)), *replies]
 
 
 @pytest.mark.parametrize("form", ["list", "text", "detail", "yaml", "jsonl", "har", "html", "latency", "svg"])

@@ -7,8 +7,8 @@ from interpose.cli.render.pods import (
     PodLine,
     PodRow,
     UsageRow,
-    board,
-    described,
+    board_lines,
+    describe_pod,
     event_table,
     pod_table,
     usage_table,
@@ -82,7 +82,7 @@ def test_everything_about_a_pod_is_in_blocks() -> None:
         "sandboxes": [{"attempt": 1, "state": "Ready"}],
         "created": "1970-01-01T00:00:00Z",
     }
-    assert described(document, now=70.0).splitlines() == [
+    assert describe_pod(document, now=70.0).splitlines() == [
         "Name          web",
         "Image ID      x?[2J",
         "Host network  no",
@@ -107,7 +107,7 @@ def test_everything_about_a_pod_is_in_blocks() -> None:
 
 def shown(*pods: PodLine, width: int = 40, height: int = 10, colour: bool = False) -> list[str]:
     """The picture."""
-    return board(pods, turn=0, width=width, height=height, colour=colour)
+    return board_lines(pods, turn=0, width=width, height=height, colour=colour)
 
 
 def test_the_board_has_pods_and_their_containers() -> None:

@@ -12,10 +12,10 @@ from interpose.cli.render.text import (
     groups,
     or_dash,
     padded,
-    seen,
     sentence,
     strided,
     table,
+    visible_width,
     words,
     wrapped,
 )
@@ -40,7 +40,7 @@ def test_text_of_others_cannot_move_the_cursor() -> None:
 
 def test_widths_do_not_count_colours() -> None:
     """Padding neither."""
-    assert seen("\x1b[42;30mab\x1b[0m") == 2
+    assert visible_width("\x1b[42;30mab\x1b[0m") == 2
     assert padded("\x1b[2ma\x1b[0m", 3) == "\x1b[2ma\x1b[0m  "
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from interpose.cli.render.machine import owners_of
-from interpose.cli.render.text import seen
+from interpose.cli.render.text import visible_width
 from interpose.cli.render.topology_picture import picture
 from interpose.core.topology.topology import MemoryKind, NumaNode
 from tests.support.policy.machines import machine
@@ -97,6 +97,6 @@ def test_pictures_fit_and_have_every_cpu_once(name: str, width: int) -> None:
     """Whatever the terminal."""
     topology = machine(name)
     text = picture(topology, width, titled=False)
-    assert max(map(seen, text.splitlines())) <= width
+    assert max(map(visible_width, text.splitlines())) <= width
     cells = re.sub(r"(package|NUMA node|die|L3) ?[0-9]*|\([^)]*\)", "", text.partition("\n\n")[0])
     assert sorted(int(number) for number in re.findall(r"\d+", cells)) == sorted(topology.online)

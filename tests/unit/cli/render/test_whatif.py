@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interpose.cli.render.whatif import hindsight_text
+from interpose.cli.render.whatif import whatif_text
 
 STEP: dict[str, Any] = {
     "time_ns": 9 * 3600 * 10**9,
@@ -36,9 +36,7 @@ def policy(name: str = "static", steps: tuple[dict[str, Any], ...] = (STEP,), **
 
 def text(*policies: dict[str, Any], verbose: bool = False, **more: Any) -> str:
     """The text about them."""
-    return hindsight_text(
-        {"recording": "a.crirec", "machine": "m", "policies": list(policies), **more}, verbose=verbose
-    )
+    return whatif_text({"recording": "a.crirec", "machine": "m", "policies": list(policies), **more}, verbose=verbose)
 
 
 def test_one_policy_shows_its_decisions() -> None:

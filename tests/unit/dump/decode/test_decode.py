@@ -7,7 +7,8 @@ import pytest
 from google.protobuf import struct_pb2
 
 from interpose._pb import cri_pb2 as cri
-from interpose.dump.decode.decode import Decoded, Decoder, tree_of
+from interpose.dump.decode.api import DecodedMessage
+from interpose.dump.decode.decode import Decoder, to_tree
 from interpose.dump.model.call import Assembler, CallEventKind, Flow
 from interpose.dump.model.frames import Flags, Message, MessageSide, Packing
 from interpose.testing.recordings import every_method_frames
@@ -29,7 +30,9 @@ def message(
 def test_a_request_is_read_as_the_request_of_its_method(side: MessageSide) -> None:
     """As it came and as it went on."""
     data = cri.ExecSyncRequest(container_id="c1", cmd=["ls", "-l"]).SerializeToString()
-    assert Decoder().message(flow(), message(data, side)) == Decoded(tree={"container_id": "c1", "cmd": ["ls", "-l"]})
+    assert Decoder().message(flow(), message(data, side)) == DecodedMessage(
+        tree={"container_id": "c1", "cmd": ["ls", "-l"]}
+    )
 
 
 @pytest.mark.parametrize("side", [MessageSide.RECEIVED, MessageSide.REPLY])
@@ -49,7 +52,7 @@ def test_a_packed_message_is_unpacked() -> None:
 def test_a_message_that_was_not_kept_says_why() -> None:
     """And is not mistaken for an empty one."""
     absent = message(b"too large", packing=Packing.ABSENT, size=99)
-    assert Decoder().message(flow(), absent) == Decoded(tree=None, note="too large")
+    assert Decoder().message(flow(), absent) == DecodedMessage(tree=None, note="too large")
 
 
 def test_a_message_that_cannot_be_unpacked_says_so() -> None:
@@ -62,7 +65,7 @@ def test_a_message_that_cannot_be_unpacked_says_so() -> None:
 def test_an_unknown_method_gives_a_summary_of_the_bytes() -> None:
     """Nobody knows what they mean."""
     decoded = Decoder().message(flow("/other.Service/Method"), message(b"\x08\x07"))
-    assert decoded == Decoded(tree=None, note="not a known CRI method: 2 bytes, 1 field: 1 varint 7")
+    assert decoded == DecodedMessage(tree=None, note="not a known CRI method: 2 bytes, 1 field: 1 varint 7")
 
 
 def test_unreadable_bytes_give_a_summary() -> None:
@@ -75,37 +78,37 @@ def test_unreadable_bytes_give_a_summary() -> None:
 
 def test_an_empty_message_is_an_empty_tree() -> None:
     """Everything in it has its zero value."""
-    assert tree_of(cri.VersionRequest()) == {}
+    assert to_tree(cri.VersionRequest()) == {}
 
 
 def test_a_part_that_is_set_but_empty_is_there() -> None:
     """Being there is all it says."""
     request = cri.RunPodSandboxRequest()
     request.config.linux.SetInParent()
-    assert tree_of(request) == {"config": {"linux": {}}}
+    assert to_tree(request) == {"config": {"linux": {}}}
 
 
 def test_enums_are_names_and_those_without_one_numbers() -> None:
     """A later version may send more of them."""
     status = cri.ContainerStatus(state=cri.CONTAINER_EXITED)
-    assert tree_of(status) == {"state": "CONTAINER_EXITED"}
-    assert tree_of(cri.ContainerStatus.FromString(b"\x18\x63")) == {"state": 99}
+    assert to_tree(status) == {"state": "CONTAINER_EXITED"}
+    assert to_tree(cri.ContainerStatus.FromString(b"\x18\x63")) == {"state": 99}
 
 
 def test_maps_are_sorted_by_key() -> None:
     """Their order on the wire means nothing, and differences are looked for."""
     config = cri.PodSandboxConfig(labels={"b": "2", "a": "1"})
-    assert list(tree_of(config)["labels"].items()) == [("a", "1"), ("b", "2")]
+    assert list(to_tree(config)["labels"].items()) == [("a", "1"), ("b", "2")]
 
 
 def test_large_numbers_are_numbers() -> None:
     """Unlike in the JSON of protobuf."""
-    assert tree_of(cri.Int64Value(value=-(1 << 60))) == {"value": -(1 << 60)}
+    assert to_tree(cri.Int64Value(value=-(1 << 60))) == {"value": -(1 << 60)}
 
 
 def test_numbers_that_are_none_are_texts() -> None:
     """JSON has no word for them."""
-    assert tree_of(cri.PsiData(Avg10=float("nan"), Avg60=float("-inf"), Avg300=0.5)) == {
+    assert to_tree(cri.PsiData(Avg10=float("nan"), Avg60=float("-inf"), Avg300=0.5)) == {
         "Avg10": "nan",
         "Avg60": "-inf",
         "Avg300": 0.5,
@@ -114,12 +117,12 @@ def test_numbers_that_are_none_are_texts() -> None:
 
 def test_bytes_that_are_text_are_shown_as_text() -> None:
     """Several lines of it, too."""
-    assert tree_of(cri.ExecSyncResponse(stdout=b"a\nb\n")) == {"stdout": "a\nb\n"}
+    assert to_tree(cri.ExecSyncResponse(stdout=b"a\nb\n")) == {"stdout": "a\nb\n"}
 
 
 def test_bytes_that_are_no_text_are_base64_with_a_note() -> None:
     """The note tells which; the key stays the same."""
-    decoded = Decoder().decoded(cri.ExecSyncResponse(stdout=b"\xff", stderr=b"ok"))
+    decoded = Decoder().decode(cri.ExecSyncResponse(stdout=b"\xff", stderr=b"ok"))
     assert decoded.tree == {"stdout": "/w==", "stderr": "ok"}
     assert decoded.note == "base64, because it is not text: ExecSyncResponse.stdout"
 
@@ -128,7 +131,7 @@ def test_unknown_fields_are_shown() -> None:
     """All five types of them, wherever they are."""
     unknown = b"\xa0\x06\x07\xa5\x06\x01\x00\x00\x00\xa1\x06\x02" + bytes(7) + b"\xa2\x06\x02hi\xa3\x06\x08\x01\xa4\x06"
     request = cri.RunPodSandboxRequest(config=cri.PodSandboxConfig.FromString(unknown))
-    assert tree_of(request)["config"]["unknown_fields"] == [
+    assert to_tree(request)["config"]["unknown_fields"] == [
         {"number": 100, "type": "varint", "value": 7},
         {"number": 100, "type": "fixed32", "value": 1},
         {"number": 100, "type": "fixed64", "value": 2},
@@ -140,7 +143,7 @@ def test_unknown_fields_are_shown() -> None:
 def test_groups_within_groups_end_somewhere() -> None:
     """Nobody looks that deep."""
     data = b"\xa3\x06" * 50 + b"\xa4\x06" * 50
-    assert "deeper than anybody looks" in str(tree_of(cri.VersionRequest.FromString(data)))
+    assert "deeper than anybody looks" in str(to_tree(cri.VersionRequest.FromString(data)))
 
 
 @pytest.mark.parametrize(
@@ -154,7 +157,7 @@ def test_groups_within_groups_end_somewhere() -> None:
 )
 def test_a_message_with_too_many_values_is_cut_and_says_so(large: Any, shown: int, left_out: int) -> None:
     """Whatever there is too much of: texts, labels, parts, unknown fields."""
-    decoded = Decoder(max_values=10).decoded(large)
+    decoded = Decoder(max_values=10).decode(large)
     assert decoded.tree is not None
     (values,) = decoded.tree.values()
     assert len(values) == shown
@@ -165,7 +168,7 @@ def test_maps_of_messages_are_shown_too() -> None:
     """The interface has none yet."""
     struct = struct_pb2.Struct()
     struct.update({"b": 1.5, "a": {"c": "x"}})
-    assert tree_of(struct) == {
+    assert to_tree(struct) == {
         "fields": {"a": {"struct_value": {"fields": {"c": {"string_value": "x"}}}}, "b": {"number_value": 1.5}}
     }
 

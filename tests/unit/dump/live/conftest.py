@@ -13,7 +13,7 @@ from textual.widgets import Input
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.live.app import LiveApp
 from interpose.dump.live.board import LiveViewParts
-from interpose.dump.live.feed import Deliver, Feed, SourceLost
+from interpose.dump.live.feed import Deliver, Feed, SourceLostError
 from interpose.dump.live.model import LiveModel
 from interpose.dump.model.frames import Frame
 from interpose.testing.eventually import eventually
@@ -45,7 +45,7 @@ class FakeSource:
             if not isinstance(said, str):
                 deliver(said)
             elif said:
-                raise SourceLost(said)
+                raise SourceLostError(said)
             else:
                 return
 

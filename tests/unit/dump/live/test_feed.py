@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from interpose.dump.live.feed import WAITING_BATCHES, Deliver, Feed, SourceLost
-from interpose.dump.live.news import Connected, Ended, Frames, Lost, News
+from interpose.dump.live.feed import WAITING_BATCHES, Deliver, Feed, SourceLostError
+from interpose.dump.live.feed_events import Connected, Ended, FeedEvent, Frames, Lost
 from interpose.dump.model.frames import Dropped, Frame
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 
@@ -39,16 +39,16 @@ class Scripted:
         self.interrupted.set()
 
 
-async def heard(feed: Feed, count: int) -> list[News]:
+async def heard(feed: Feed, count: int) -> list[FeedEvent]:
     """The first news."""
-    news: list[News] = []
+    event: list[FeedEvent] = []
 
     def enough() -> bool:
-        news.extend(feed.news())
-        return len(news) >= count
+        event.extend(feed.events())
+        return len(event) >= count
 
     await eventually(enough, f"{count} news")
-    return news
+    return event
 
 
 async def test_frames_are_handed_on() -> None:
@@ -75,15 +75,15 @@ async def test_every_frame_is_redacted() -> None:
 
     feed = Feed(Scripted([frame(1)], [frame(2)]), refine, delays=(0.0,))
     feed.start()
-    news = await heard(feed, 6)
+    event = await heard(feed, 6)
     feed.stop()
-    assert [one.frames for one in news if isinstance(one, Frames)] == [[frame(99)], [frame(99)]]
+    assert [one.frames for one in event if isinstance(one, Frames)] == [[frame(99)], [frame(99)]]
     assert made[:2] == [[frame(1)], [frame(2)]]
 
 
 async def test_a_source_that_returns_is_tried_again() -> None:
     """Later each time nothing came, soon again after something came."""
-    reads: list[Any] = [SourceLost("no"), SourceLost("still no"), [frame(1)], SourceLost("gone")]
+    reads: list[Any] = [SourceLostError("no"), SourceLostError("still no"), [frame(1)], SourceLostError("gone")]
     feed = Feed(Scripted(*reads), lambda: lambda one: one, delays=(0.0, 0.001, 0.002))
     feed.start()
     assert await heard(feed, 6) == [
@@ -99,7 +99,7 @@ async def test_a_source_that_returns_is_tried_again() -> None:
 
 async def test_a_source_that_does_not_return_is_lost_for_good() -> None:
     """With its reason."""
-    feed = Feed(Scripted(SourceLost("damaged"), returns=False), lambda: lambda one: one)
+    feed = Feed(Scripted(SourceLostError("damaged"), returns=False), lambda: lambda one: one)
     feed.start()
     assert await heard(feed, 1) == [Lost("damaged", None)]
     feed.stop()
@@ -138,4 +138,4 @@ def test_a_feed_that_never_began_can_be_stopped() -> None:
     """The screen may fail before."""
     feed = Feed(Scripted(), lambda: lambda one: one)
     feed.stop()
-    assert list(feed.news()) == []
+    assert list(feed.events()) == []

@@ -17,7 +17,7 @@ class Calls:
         self.now = 0.0
 
     def say(self, *frames: Frame) -> None:
-        self.model.take(self.assembler.feed_all(frames), self.now)
+        self.model.add_events(self.assembler.feed_all(frames), self.now)
 
     def begin(self, name: str = "Version", time: int = 0) -> int:
         self.number += 1
@@ -87,7 +87,7 @@ def test_dropped_frames_are_counted() -> None:
     """The relay says how many."""
     calls = Calls(LiveModel())
     calls.say(Dropped(frames=7, size=100, time=1))
-    calls.model.take([CallEvent(CallEventKind.DROPPED, None, End(number=1, elapsed=0, code=0))], 0.0)
+    calls.model.add_events([CallEvent(CallEventKind.DROPPED, None, End(number=1, elapsed=0, code=0))], 0.0)
     assert calls.model.dropped == 7
 
 
@@ -99,7 +99,7 @@ def test_size_is_what_passed_between_caller_and_relay() -> None:
     calls.message(number, 30, MessageSide.FORWARDED)
     calls.message(number, 5, MessageSide.REPLY)
     row = next(calls.model.rows())
-    assert (row.traffic, row.messages, row.kept) == (15, 2, 45)
+    assert (row.traffic, row.messages, row.kept_bytes) == (15, 2, 45)
 
 
 def test_a_stream_that_forgets_messages_does_not_grow() -> None:
@@ -111,7 +111,7 @@ def test_a_stream_that_forgets_messages_does_not_grow() -> None:
     for _ in range(5):
         calls.message(number, 10, MessageSide.REPLY)
     row = next(model.rows())
-    assert (row.messages, row.kept) == (5, 20)
+    assert (row.messages, row.kept_bytes) == (5, 20)
 
 
 def test_the_newest_time_is_that_of_the_last_frame() -> None:
@@ -149,7 +149,7 @@ def test_the_oldest_call_makes_room() -> None:
         calls.whole()
     assert numbers(calls.model) == [2, 3]
     assert calls.model.forgotten == 1
-    assert calls.model.kept == 2
+    assert calls.model.call_count == 2
 
 
 def test_marked_and_open_calls_stay_longer() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump.decode.api import Decoded
+from interpose.dump.decode.api import DecodedMessage
 from interpose.dump.decode.decode import Decoder
-from interpose.dump.live.save import FORMS, Saved, frames_of, named, problem, save, still
+from interpose.dump.live.save import FORMS, SaveRequest, file_path, frames_of, name_problem, save, snapshot
 from interpose.dump.model.call import Assembler, Flow
 from interpose.dump.model.frames import Begin, End, Message, MessageSide
 from interpose.dump.recording.reader import Recording
@@ -20,9 +20,9 @@ def flows() -> list[Flow]:
     return list({event.flow.number: event.flow for event in events if event.flow is not None}.values())
 
 
-def saved(*, twice: bool = False) -> Saved:
+def saved(*, twice: bool = False) -> SaveRequest:
     calls = flows() * (2 if twice else 1)
-    return Saved(flows=calls, facts={"version": 1, "host": "node-1"}, title="t", decoder=Decoder())
+    return SaveRequest(flows=calls, facts={"version": 1, "host": "node-1"}, title="t", decoder=Decoder())
 
 
 def test_a_recording_has_the_same_calls(tmp_path: Path) -> None:
@@ -73,11 +73,11 @@ def test_a_file_that_cannot_be_finished_is_taken_away(tmp_path: Path) -> None:
     """Half a file looks like a whole one."""
 
     class Broken(Decoder):
-        def message(self, flow: Flow, message: Message) -> Decoded:
+        def message(self, flow: Flow, message: Message) -> DecodedMessage:
             raise OSError(28, "No space left on device")
 
     with pytest.raises(OSError, match="No space"):
-        save(tmp_path / "a.jsonl", Saved(flows=flows(), facts={}, title="", decoder=Broken()))
+        save(tmp_path / "a.jsonl", SaveRequest(flows=flows(), facts={}, title="", decoder=Broken()))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -103,27 +103,27 @@ def test_a_name_is_checked_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """While it is typed."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "there.jsonl").touch()
-    found = problem(name)
+    found = name_problem(name)
     assert said in found
     assert bool(found) == bool(said)
 
 
 def test_only_some_forms_may_be_allowed() -> None:
     """A session is saved as a recording."""
-    assert problem("a.html", (".crirec",)).startswith("the name must end in .crirec:")
+    assert name_problem("a.html", (".crirec",)).startswith("the name must end in .crirec:")
 
 
 def test_a_tilde_is_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As in a shell."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert named(" ~/a.crirec ") == tmp_path / "a.crirec"
+    assert file_path(" ~/a.crirec ") == tmp_path / "a.crirec"
 
 
 def test_a_call_in_flight_is_saved_as_it_is() -> None:
     """What comes later does not change it; it has no end."""
     (event,) = Assembler().feed_all([Begin(number=3, time=5, path="/a/b")])
     assert event.flow is not None
-    copy = still(event.flow)
+    copy = snapshot(event.flow)
     event.flow.messages.append(Message(number=3, at=0, side=MessageSide.REQUEST, size=0, body=b""))
     event.flow.end = End(number=3, elapsed=1, code=0)
     assert list(frames_of(copy, 8)) == [Begin(number=8, time=5, path="/a/b")]
@@ -139,6 +139,6 @@ def test_frames_are_in_the_order_in_which_they_came(tmp_path: Path) -> None:
     ]
     calls = [event.flow for event in events if event.flow is not None]
     path = tmp_path / "a.crirec"
-    save(path, Saved(flows=calls, facts={}, title="", decoder=Decoder()))
+    save(path, SaveRequest(flows=calls, facts={}, title="", decoder=Decoder()))
     frames = [(type(one), one.number) for one in Recording(path).frames() if isinstance(one, Begin | End)]
     assert frames == [(Begin, 1), (Begin, 2), (Begin, 3), (End, 2), (End, 3), (End, 1)]

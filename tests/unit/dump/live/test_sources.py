@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.dump.live.feed import SourceLost
+from interpose.dump.live.feed import SourceLostError
 from interpose.dump.live.sources import BATCH, RecordingSource, RelaySource
 from interpose.dump.model.frames import Frame, encode
 from interpose.testing.recordings import story_frames, write_recording
@@ -98,5 +98,5 @@ def test_a_file_that_is_no_recording_is_lost(tmp_path: Path) -> None:
     """With its name."""
     path = tmp_path / "a.crirec"
     path.write_text("hello, world, this is not a recording")
-    with pytest.raises(SourceLost, match=r"a\.crirec"):
+    with pytest.raises(SourceLostError, match=r"a\.crirec"):
         read_all(RecordingSource(path))

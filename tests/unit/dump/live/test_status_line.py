@@ -1,7 +1,7 @@
 """What the lines around the list say."""
 
+from interpose.dump.live.feed_events import Lost
 from interpose.dump.live.model import LiveModel
-from interpose.dump.live.news import Lost
 from interpose.dump.live.status_line import SECRETS, banner, status
 from interpose.dump.model.call import Assembler
 from interpose.dump.model.frames import Begin, Dropped, End
@@ -21,7 +21,7 @@ def test_everything_at_once() -> None:
     """Filter, pause, order, and what was lost."""
     model = LiveModel(keep=2)
     frames = [Begin(number=number, time=0, path="/a/b") for number in (1, 2, 3)]
-    model.take(
+    model.add_events(
         Assembler().feed_all([*frames, End(number=3, elapsed=1, code=2), Dropped(frames=4, size=9, time=0)]), 0.0
     )
     model.refresh()
@@ -67,9 +67,9 @@ def test_what_found_no_room_while_paused_is_told() -> None:
     model = LiveModel(keep=1)
     frames = [Begin(number=number, time=0, path="/a/b") for number in (1, 2, 3)]
     events = Assembler().feed_all(frames)
-    model.take(events[:1], 0.0)
+    model.add_events(events[:1], 0.0)
     model.toggle_pause()
-    model.take(events[1:], 0.0)
+    model.add_events(events[1:], 0.0)
     assert "paused, 0 waiting, 2 missed | " in said(model)
     assert "missed while paused" not in said(model)
     model.toggle_pause()

@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 
-from interpose.dump.live.tabs import SEEN_MESSAGES, DetailLine, Tab, Tint, copied, fold, lines, seen_part, spans
+from interpose.dump.live.tabs import (
+    SEEN_MESSAGES,
+    DetailLine,
+    Tab,
+    Tint,
+    clipboard_text,
+    decodable_part,
+    fold,
+    lines,
+    spans,
+)
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import Flags, Message, MessageSide
 
@@ -139,9 +149,9 @@ def test_maps_are_folded_as_well() -> None:
 def test_what_is_copied_is_whole_yaml() -> None:
     """As the caller saw it; of a stream, documents."""
     stream = [{"side": "reply", "at_ms": 0.0, "size": 5, "body": {"id": number}, "note": ""} for number in (1, 2)]
-    assert copied(document(), Tab.REQUEST) == "name: a\n"
-    assert copied(document(messages=stream), Tab.REPLY) == "id: 1\n---\nid: 2\n"
-    assert copied(document(), Tab.DIFF).splitlines()[2:4] == ["- name: a", "+ name: b"]
+    assert clipboard_text(document(), Tab.REQUEST) == "name: a\n"
+    assert clipboard_text(document(messages=stream), Tab.REPLY) == "id: 1\n---\nid: 2\n"
+    assert clipboard_text(document(), Tab.DIFF).splitlines()[2:4] == ["- name: a", "+ name: b"]
 
 
 def test_no_line_can_move_the_cursor() -> None:
@@ -169,11 +179,11 @@ def test_a_long_stream_is_seen_through_its_end() -> None:
     )
     for number in range(SEEN_MESSAGES + 10):
         flow.messages.append(Message(number=1, at=number, side=MessageSide.REPLY, size=0, body=b""))
-    part = seen_part(flow)
+    part = decodable_part(flow)
     assert [one.at for one in part.messages] == [0, *range(11, SEEN_MESSAGES + 10)]
     assert part.forgotten == 14
     del flow.messages[10:]
-    assert seen_part(flow) is flow
+    assert decodable_part(flow) is flow
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from interpose.dump.decode.api import Decoded
+from interpose.dump.decode.api import DecodedMessage
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.filter.terms import SEARCHED
 from interpose.dump.model.call import Assembler, CallEventKind, Flow
@@ -83,11 +83,11 @@ def test_calls_are_taken_one_by_one(form: str) -> None:
 class Echo:
     """Decodes a message to as much text as its size says, or to nothing."""
 
-    def message(self, flow: Flow, message: Message) -> Decoded:
+    def message(self, flow: Flow, message: Message) -> DecodedMessage:
         """The size counts."""
         if message.size == 0:
-            return Decoded(tree=None, note="withheld")
-        return Decoded(tree={message.side.name.lower(): "x" * message.size})
+            return DecodedMessage(tree=None, note="withheld")
+        return DecodedMessage(tree={message.side.name.lower(): "x" * message.size})
 
 
 def with_sizes(*sizes: tuple[MessageSide, int]) -> Flow:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interpose.dump.decode.api import Decoded
+from interpose.dump.decode.api import DecodedMessage
 from interpose.dump.model.call import Flow, Subject
 from interpose.dump.model.frames import End, Flags, Message, MessageSide
 from interpose.dump.output.json import clean, flow_document, flow_kind, milliseconds, time_text
@@ -25,11 +25,11 @@ class Bodies:
     def __init__(self, trees: Mapping[bytes, Any]) -> None:
         self.trees = trees
 
-    def message(self, flow: Flow, message: Message) -> Decoded:
+    def message(self, flow: Flow, message: Message) -> DecodedMessage:
         """The tree; none for bytes it was not given."""
         assert flow.number == message.number
         tree = self.trees.get(message.body)
-        return Decoded(tree=tree, note="" if tree is not None else "not decoded")
+        return DecodedMessage(tree=tree, note="" if tree is not None else "not decoded")
 
 
 NOTHING = Bodies({})

@@ -4,11 +4,20 @@ import pytest
 
 from interpose.dump.model.call import Assembler, CallEventKind
 from interpose.dump.model.frames import Begin, End
-from interpose.dump.output.latency import ASCII_BARS, BARS, Latency, LatencyRow, Scale, latency_lines, scale_of, summary
+from interpose.dump.output.latency import (
+    ASCII_BARS,
+    BARS,
+    LatencyCounter,
+    LatencyRow,
+    Scale,
+    latency_lines,
+    scale_of,
+    summary,
+)
 from interpose.testing.recordings import Script, story_frames
 
 
-def latency(*calls: tuple[str, float], code: int = 0) -> Latency:
+def latency(*calls: tuple[str, float], code: int = 0) -> LatencyCounter:
     """Calls with milliseconds."""
     script = Script()
     for name, elapsed in calls:
@@ -16,9 +25,9 @@ def latency(*calls: tuple[str, float], code: int = 0) -> Latency:
     return counted(script)
 
 
-def counted(script: Script) -> Latency:
+def counted(script: Script) -> LatencyCounter:
     """The calls of a script, those that end and those that do not."""
-    found = Latency()
+    found = LatencyCounter()
     assembler = Assembler()
     for event in assembler.feed_all(script.frames):
         if event.kind is CallEventKind.END and event.flow is not None:
@@ -131,7 +140,7 @@ def test_the_story_fits_any_width(width: int) -> None:
 
 def test_calls_of_docker_are_counted_by_sort() -> None:
     """Not one row for each container."""
-    assembler, found = Assembler(), Latency()
+    assembler, found = Assembler(), LatencyCounter()
     for number, name in enumerate(("a", "b"), 1):
         assembler.feed(Begin(number=number, time=0, path=f"/docker/GET /v1.41/containers/{name}/json"))
         (event,) = assembler.feed_all([End(number=number, elapsed=1000, code=0)])

@@ -7,7 +7,7 @@ import pytest
 from interpose.dump.model.call import Assembler, CallEventKind, Flow
 from interpose.dump.model.frames import Begin, End, Flags, MessageSide
 from interpose.dump.model.subject import Subjects
-from interpose.dump.output.list import CallListWriter, marks, status_of
+from interpose.dump.output.list import CallListWriter, remarks, status_of
 from interpose.testing.recordings import START, Script, story_frames
 
 DAY = 86_400 * 10**9
@@ -99,7 +99,7 @@ def test_what_is_not_in_the_recording_is_marked() -> None:
     flow = [event.flow for event in Assembler(kept_messages=2).feed_all(script.frames)][-1]
     assert flow is not None
     flow.lost = True
-    assert marks(flow) == "beginning not recorded; end not recorded; 4 replies"
+    assert remarks(flow) == "beginning not recorded; end not recorded; 4 replies"
     assert "  40B  " in CallListWriter().lines(flow)[-1]
 
 
@@ -149,7 +149,7 @@ def test_a_status_is_a_word(number: int, text: str, role: str) -> None:
 )
 def test_marks_say_what_is_out_of_the_ordinary(number: int, text: str) -> None:
     """And nothing for most calls."""
-    assert marks(story()[number]) == text
+    assert remarks(story()[number]) == text
 
 
 def test_marks_of_calls_in_flight_and_of_other_services() -> None:
@@ -157,13 +157,13 @@ def test_marks_of_calls_in_flight_and_of_other_services() -> None:
     script = Script()
     number = script.begin("CreateContainer", b"")
     script.message(number, MessageSide.FORWARDED, b"")
-    assert marks(one(script)) == "*"
+    assert remarks(one(script)) == "*"
     other = Script()
     other.call("Check", b"", version="grpc.health.v1")
-    assert marks(one(other)) == "grpc.health.v1.RuntimeService"
+    assert remarks(one(other)) == "grpc.health.v1.RuntimeService"
     stream = Script()
     stream.call("GetContainerEvents", b"", b"")
-    assert marks(one(stream)) == "1 reply"
+    assert remarks(one(stream)) == "1 reply"
 
 
 def test_a_call_of_docker_has_its_line() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.config.dump_rules import parse_rules
-from interpose.dump.decode.api import Decoded
+from interpose.dump.decode.api import DecodedMessage
 from interpose.dump.decode.decode import Decoder
 from interpose.dump.model.call import Assembler, CallEvent, CallEventKind, Flow, Subject
 from interpose.dump.model.frames import Begin, Dropped, End, Flags, Frame, Message, MessageSide, Packing
@@ -249,9 +249,9 @@ def test_times_are_local_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) 
 class Silent:
     """A decoder that knows nothing and does not say why."""
 
-    def message(self, flow: Flow, message: Message) -> Decoded:
+    def message(self, flow: Flow, message: Message) -> DecodedMessage:
         """Nothing."""
-        return Decoded(tree=None)
+        return DecodedMessage(tree=None)
 
 
 def test_a_message_that_gives_nothing_still_has_a_line() -> None:

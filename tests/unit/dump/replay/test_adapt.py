@@ -3,7 +3,7 @@
 import pytest
 
 from interpose._pb import cri_pb2 as cri
-from interpose.dump.replay.adapt import Surroundings, adapt, free_suffix, uids
+from interpose.dump.replay.adapt import TargetOptions, adapt, free_suffix, uids
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 
 UID = "11111111-2222-3333-4444-555555555555"
@@ -29,7 +29,7 @@ def request(*, systemd: bool = False) -> cri.CreateContainerRequest:
 def test_a_suffix_is_put_behind_the_uid_everywhere(systemd: bool) -> None:
     """In the name of the pod, in labels, and in the paths of cgroup and logs; systemd writes it its own way."""
     found = request(systemd=systemd)
-    adapt(found, Surroundings(exists=everything, suffix="-r1"))
+    adapt(found, TargetOptions(exists=everything, suffix="-r1"))
     config = found.sandbox_config
     uid = UID.replace("-", "_") + "_r1" if systemd else f"{UID}-r1"
     assert config.metadata.uid == f"{UID}-r1"
@@ -44,10 +44,10 @@ def test_a_suffix_is_put_behind_the_uid_everywhere(systemd: bool) -> None:
 def test_a_uid_without_dashes_is_written_the_same_way_everywhere() -> None:
     """Both ways to write it are the same then, but those of the suffix are not."""
     pod = run_request(pod_config("web", uid="abc123"))
-    adapt(pod, Surroundings(exists=everything, suffix="-r1"))
+    adapt(pod, TargetOptions(exists=everything, suffix="-r1"))
     assert pod.config.linux.cgroup_parent == "/kubepods/burstable/podabc123-r1"
     pod = run_request(pod_config("web", uid="abc123", systemd=True))
-    adapt(pod, Surroundings(exists=everything, suffix="-r1"))
+    adapt(pod, TargetOptions(exists=everything, suffix="-r1"))
     assert pod.config.linux.cgroup_parent.endswith("-podabc123_r1.slice")
 
 
@@ -55,7 +55,7 @@ def test_a_pod_without_uid_keeps_none() -> None:
     """Not everybody is a kubelet."""
     found = cri.RunPodSandboxRequest(config=cri.PodSandboxConfig(metadata=cri.PodSandboxMetadata(name="a")))
     found.config.linux.cgroup_parent = "/a"
-    adapt(found, Surroundings(exists=everything, suffix="-r1"))
+    adapt(found, TargetOptions(exists=everything, suffix="-r1"))
     assert found.config.metadata.uid == ""
     assert found.config.linux.cgroup_parent == "/a"
     assert uids(found) == set()
@@ -64,7 +64,7 @@ def test_a_pod_without_uid_keeps_none() -> None:
 def test_without_need_nothing_is_changed() -> None:
     """On the machine of the recording a request stays as it was."""
     found = request()
-    done = adapt(found, Surroundings(exists=everything))
+    done = adapt(found, TargetOptions(exists=everything))
     assert found == request()
     assert (done.redacted, done.dropped_mounts, done.missing_mounts, done.dropped_logs) == (0, [], [], [])
 
@@ -81,9 +81,9 @@ def test_mounts_of_nothing_are_told_or_left_out() -> None:
     found = request()
     found.config.mounts.add(container_path="/image", image=cri.ImageSpec(image="data"))
     hosts = found.config.mounts[0].host_path
-    assert adapt(found, Surroundings(exists=nothing)).missing_mounts == [hosts]
+    assert adapt(found, TargetOptions(exists=nothing)).missing_mounts == [hosts]
     assert len(found.config.mounts) == 2
-    done = adapt(found, Surroundings(exists=nothing, drop_mounts=True))
+    done = adapt(found, TargetOptions(exists=nothing, drop_mounts=True))
     assert (done.dropped_mounts, done.missing_mounts) == ([hosts], [])
     assert [one.container_path for one in found.config.mounts] == ["/image"]
 
@@ -92,26 +92,26 @@ def test_logs_are_not_kept_where_their_directory_is_missing() -> None:
     """A runtime would refuse to start the container."""
     found = request()
     directory = found.sandbox_config.log_directory
-    assert adapt(found, Surroundings(exists=nothing)).dropped_logs == [directory]
+    assert adapt(found, TargetOptions(exists=nothing)).dropped_logs == [directory]
     assert (found.sandbox_config.log_directory, found.config.log_path) == ("", "")
 
 
 def test_logs_go_below_a_directory() -> None:
     """With the suffix of the pod, and with the directories that a runtime expects."""
     found = request()
-    done = adapt(found, Surroundings(exists=nothing, logs="/logs", suffix="-r1"))
+    done = adapt(found, TargetOptions(exists=nothing, logs="/logs", suffix="-r1"))
     assert found.sandbox_config.log_directory == f"/logs/default_web_{UID}-r1"
     assert found.config.log_path == "app/0.log"
     assert done.directories == [f"/logs/default_web_{UID}-r1/app"]
     pod = run_request(pod_config("web", uid=UID))
-    assert adapt(pod, Surroundings(exists=nothing, logs="/logs")).directories == [f"/logs/default_web_{UID}"]
+    assert adapt(pod, TargetOptions(exists=nothing, logs="/logs")).directories == [f"/logs/default_web_{UID}"]
 
 
 def test_a_pod_without_logs_has_none() -> None:
     """Nothing to be made, nothing to be told."""
     found = request()
     found.sandbox_config.ClearField("log_directory")
-    done = adapt(found, Surroundings(exists=nothing, logs="/logs"))
+    done = adapt(found, TargetOptions(exists=nothing, logs="/logs"))
     assert (done.directories, done.dropped_logs) == ([], [])
 
 
@@ -120,4 +120,4 @@ def test_redacted_values_are_counted() -> None:
     found = request()
     found.config.envs.add(key="A", value=b"<redacted>")
     found.config.args.append("--token=<redacted>")
-    assert adapt(found, Surroundings(exists=everything)).redacted == 2
+    assert adapt(found, TargetOptions(exists=everything)).redacted == 2

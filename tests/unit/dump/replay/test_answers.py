@@ -8,9 +8,9 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
 from interpose.dump.model.frames import Begin, Message, MessageSide, Packing
-from interpose.dump.replay.answers import Answer, Answers, Match, Missing, described
+from interpose.dump.replay.answers import Answer, Answers, Match, MissingAnswer, method_counts
 from interpose.dump.replay.runner import message_of
-from interpose.dump.replay.selection import called
+from interpose.dump.replay.selection import recorded_calls
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 from interpose.testing.recordings import Script, every_method_frames, filled
 from tests.support.dump.recorded_node import calls_of
@@ -30,10 +30,10 @@ def ask(found: Answers, name: str, request: Any) -> bytes:
     return answer.replies[-1].body if answer.replies else b""
 
 
-def miss(found: Answers, name: str, request: Any) -> Missing:
+def miss(found: Answers, name: str, request: Any) -> MissingAnswer:
     """There is none."""
     answer = found.find(name, request if isinstance(request, bytes) else request.SerializeToString())
-    assert isinstance(answer, Missing)
+    assert isinstance(answer, MissingAnswer)
     return answer
 
 
@@ -220,7 +220,7 @@ def test_what_cannot_be_read_is_not_narrowed() -> None:
 
 def test_what_is_served_is_told_by_frequency() -> None:
     """Then by name."""
-    assert described({"B": 1, "A": 1, "C": 7}) == ["C 7", "A 1", "B 1"]
+    assert method_counts({"B": 1, "A": 1, "C": 7}) == ["C 7", "A 1", "B 1"]
 
 
 def sandbox(found: Answers, name: str) -> str:
@@ -280,5 +280,5 @@ def test_answers_are_in_the_order_of_the_recording() -> None:
         replace(one, time=one.time - 10**12) if isinstance(one, Begin) and one.number > 1 else one
         for one in script.frames
     ]
-    found = Answers(called(frames), message_of)
+    found = Answers(recorded_calls(frames), message_of)
     assert [ask(found, "Version", b"") for _ in range(2)] == [b"1", b"2"]

@@ -8,30 +8,30 @@ from interpose.dump.replay.final_state import (
     Exit,
     Exits,
     FinalState,
-    agrees,
     container_state,
-    expected,
+    expected_states,
     found_condition,
+    matches,
     pod_state,
 )
 from interpose.dump.replay.plan import make_plan
 from interpose.dump.replay.runner import message_of
-from interpose.dump.replay.selection import Choices
+from interpose.dump.replay.selection import ReplayChoices
 from tests.support.dump.recorded_node import RecordedNode, calls_of
 
 
-def conditions(node: RecordedNode, choices: Choices = Choices()) -> dict[str, str]:  # noqa: B008 - frozen
+def conditions(node: RecordedNode, choices: ReplayChoices = ReplayChoices()) -> dict[str, str]:  # noqa: B008 - frozen
     """By the first letters of ids."""
     exits = Exits(message_of)
-    plan = make_plan(exits.watching(calls_of(node.script.frames)), choices, message_of)
-    found = expected(plan, exits.found)
+    plan = make_plan(exits.observe(calls_of(node.script.frames)), choices, message_of)
+    found = expected_states(plan, exits.found)
     return {one.id: str(condition) for one, condition in found.items()}
 
 
 def exits_of(node: RecordedNode) -> dict[str, Exit]:
     """What was told."""
     exits = Exits(message_of)
-    assert len(list(exits.watching(calls_of(node.script.frames)))) > 0
+    assert len(list(exits.observe(calls_of(node.script.frames)))) > 0
     return exits.found
 
 
@@ -115,7 +115,7 @@ async def test_what_was_made_before_is_not_expected() -> None:
     await node.call("StopContainer", cri.StopContainerRequest(container_id=container))
     await node.remove_pod(sandbox)
     node.script.call("StopContainer", cri.StopContainerRequest(), b"")
-    assert conditions(node, Choices(pass_unknown=True)) == {}
+    assert conditions(node, ReplayChoices(pass_unknown=True)) == {}
 
 
 async def test_containers_of_pods_made_before_are_expected() -> None:
@@ -123,7 +123,7 @@ async def test_containers_of_pods_made_before_are_expected() -> None:
     node = RecordedNode()
     pod = pod_of(node)
     container = (await node.call("CreateContainer", pod)).container_id
-    assert conditions(node, Choices(pass_unknown=True)) == {container: "created"}
+    assert conditions(node, ReplayChoices(pass_unknown=True)) == {container: "created"}
 
 
 def pod_of(node: RecordedNode) -> cri.CreateContainerRequest:
@@ -151,7 +151,7 @@ async def test_the_first_telling_counts() -> None:
     await node.look(one)
     told = len(node.script.frames) - 2
     await node.look(one)
-    assert exits_of(node) == {one: Exit(place=told, exit_code=3)}
+    assert exits_of(node) == {one: Exit(position=told, exit_code=3)}
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ async def test_the_first_telling_counts() -> None:
 )
 def test_conditions_agree(wanted: Condition, found: Condition, same: bool) -> None:
     """An exit code counts if it is expected."""
-    assert agrees(wanted, found) is same
+    assert matches(wanted, found) is same
 
 
 def test_states_have_the_numbers_of_the_wire() -> None:

@@ -4,12 +4,12 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
-from interpose.dump.replay.id_map import Ids, Reference, Thing, find, made, references
+from interpose.dump.replay.id_map import IdMap, Reference, ReferenceKind, created_object, find, references
 from interpose.dump.replay.visit import parts, type_name
 from interpose.testing.recordings import filled
 
-POD = Reference(Thing.POD, "p" * 64)
-CONTAINER = Reference(Thing.CONTAINER, "c" * 64)
+POD = Reference(ReferenceKind.POD, "p" * 64)
+CONTAINER = Reference(ReferenceKind.CONTAINER, "c" * 64)
 # Fields of requests that look like ids and are none.
 NO_IDS = {
     ("IDMapping", "host_id"),
@@ -20,9 +20,9 @@ NO_IDS = {
 }
 
 
-def ids() -> Ids:
+def ids() -> IdMap:
     """A pod and a container that were made again."""
-    found = Ids()
+    found = IdMap()
     found.learn(POD, "new-pod")
     found.learn(CONTAINER, "new-container")
     return found
@@ -48,16 +48,16 @@ def test_every_id_of_every_request_is_known() -> None:
 @pytest.mark.parametrize(
     ("reply", "wanted"),
     [
-        (cri.RunPodSandboxResponse(pod_sandbox_id="p"), Reference(Thing.POD, "p")),
-        (cri.CreateContainerResponse(container_id="c"), Reference(Thing.CONTAINER, "c")),
-        (cri.PullImageResponse(image_ref="i"), Reference(Thing.IMAGE, "i")),
+        (cri.RunPodSandboxResponse(pod_sandbox_id="p"), Reference(ReferenceKind.POD, "p")),
+        (cri.CreateContainerResponse(container_id="c"), Reference(ReferenceKind.CONTAINER, "c")),
+        (cri.PullImageResponse(image_ref="i"), Reference(ReferenceKind.IMAGE, "i")),
         (cri.CreateContainerResponse(), None),
         (cri.StartContainerResponse(), None),
     ],
 )
 def test_replies_name_what_was_made(reply: object, wanted: Reference | None) -> None:
     """Those of calls that make something."""
-    assert made(reply) == wanted
+    assert created_object(reply) == wanted
 
 
 def test_requests_get_the_new_ids() -> None:
@@ -68,21 +68,21 @@ def test_requests_get_the_new_ids() -> None:
     assert request.pod_sandbox_id == "new-pod"
     assert request.config.linux.security_context.namespace_options.target_id == "new-container"
     several = cri.CheckpointPodRequest(pod_sandbox_id=POD.id, container_ids=[CONTAINER.id, "other"])
-    assert ids().translate(several) == [Reference(Thing.CONTAINER, "other")]
+    assert ids().translate(several) == [Reference(ReferenceKind.CONTAINER, "other")]
     assert list(several.container_ids) == ["new-container", "other"]
 
 
 def test_the_id_of_a_pod_is_not_that_of_a_container() -> None:
     """Even if they are equal."""
     request = cri.StartContainerRequest(container_id=POD.id)
-    assert ids().translate(request) == [Reference(Thing.CONTAINER, POD.id)]
+    assert ids().translate(request) == [Reference(ReferenceKind.CONTAINER, POD.id)]
     assert request.container_id == POD.id
 
 
 def test_images_nobody_pulled_again_stay() -> None:
     """They are names of content; one that was pulled again has the name of now."""
-    known = Ids()
-    known.learn(Reference(Thing.IMAGE, "sha256:old"), "sha256:new")
+    known = IdMap()
+    known.learn(Reference(ReferenceKind.IMAGE, "sha256:old"), "sha256:new")
     request = cri.ImageStatusRequest(image=cri.ImageSpec(image="busybox", image_ref="sha256:old"))
     assert known.translate(request) == []
     assert (request.image.image, request.image.image_ref) == ("busybox", "sha256:new")
@@ -91,16 +91,18 @@ def test_images_nobody_pulled_again_stay() -> None:
 @pytest.mark.parametrize(("text", "wanted"), [("pppp", 1), ("p" * 64, 1), ("ppp", None), ("pppx", None), ("", None)])
 def test_the_beginning_of_an_id_will_do(text: str, wanted: int | None) -> None:
     """If it is long enough to mean one."""
-    assert find({POD: 1, CONTAINER: 2}, Reference(Thing.POD, text)) == wanted
+    assert find({POD: 1, CONTAINER: 2}, Reference(ReferenceKind.POD, text)) == wanted
 
 
 def test_a_beginning_of_two_ids_means_neither() -> None:
     """As runtimes have it."""
-    known = {Reference(Thing.POD, "abcd1"): 1, Reference(Thing.POD, "abcd2"): 2}
-    assert find(known, Reference(Thing.POD, "abcd")) is None
+    known = {Reference(ReferenceKind.POD, "abcd1"): 1, Reference(ReferenceKind.POD, "abcd2"): 2}
+    assert find(known, Reference(ReferenceKind.POD, "abcd")) is None
 
 
 def test_references_are_shown_short() -> None:
     """Ids as crictl shows them, images whole."""
     assert str(POD) == "pod ppppppppppppp"
-    assert str(Reference(Thing.IMAGE, "registry.example/a-long-name:1")) == "image registry.example/a-long-name:1"
+    assert (
+        str(Reference(ReferenceKind.IMAGE, "registry.example/a-long-name:1")) == "image registry.example/a-long-name:1"
+    )

@@ -6,8 +6,8 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
-from interpose.dump.replay.answers import about, alike
-from interpose.dump.replay.id_map import Reference, Thing
+from interpose.dump.replay.answers import request_key, request_subjects
+from interpose.dump.replay.id_map import Reference, ReferenceKind
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 
 
@@ -15,7 +15,7 @@ def key(name: str, request: Any) -> bytes:
     """The key of a copy."""
     copy = type(request)()
     copy.CopyFrom(request)
-    return alike(copy, METHODS[name])
+    return request_key(copy, METHODS[name])
 
 
 def create(uid: str = "", attempt: int = 0, sandbox: str = "p", image: str = "i") -> cri.CreateContainerRequest:
@@ -51,12 +51,12 @@ def test_an_empty_filter_is_as_good_as_none() -> None:
     [
         (run_request(pod_config("web", "shop")), ("pod shop/web",)),
         (create(), ("container app", "pod default/web")),
-        (cri.StartContainerRequest(container_id="c"), (Reference(Thing.CONTAINER, "c"),)),
-        (cri.StopPodSandboxRequest(pod_sandbox_id="p"), (Reference(Thing.POD, "p"),)),
-        (cri.ImageStatusRequest(image=cri.ImageSpec(image="i")), (Reference(Thing.IMAGE, "i"),)),
+        (cri.StartContainerRequest(container_id="c"), (Reference(ReferenceKind.CONTAINER, "c"),)),
+        (cri.StopPodSandboxRequest(pod_sandbox_id="p"), (Reference(ReferenceKind.POD, "p"),)),
+        (cri.ImageStatusRequest(image=cri.ImageSpec(image="i")), (Reference(ReferenceKind.IMAGE, "i"),)),
         (cri.VersionRequest(version="1"), ()),
     ],
 )
 def test_whom_a_request_is_about(request_: Any, wanted: tuple[Reference | str, ...]) -> None:
     """Names before ids."""
-    assert about(request_) == wanted
+    assert request_subjects(request_) == wanted

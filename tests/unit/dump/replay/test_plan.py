@@ -5,10 +5,10 @@ from typing import Any
 
 from interpose._pb import cri_pb2 as cri
 from interpose.dump.model.frames import Begin, Frame, Message, MessageSide, Packing
-from interpose.dump.replay.id_map import Reference, Thing
+from interpose.dump.replay.id_map import Reference, ReferenceKind
 from interpose.dump.replay.plan import ReplayPlan, ReplayProgress, make_plan
 from interpose.dump.replay.runner import message_of
-from interpose.dump.replay.selection import Choices, called
+from interpose.dump.replay.selection import ReplayChoices, recorded_calls
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 from interpose.testing.recordings import Script, story_frames
 from tests.support.dump.recorded_node import calls_of
@@ -16,7 +16,7 @@ from tests.support.dump.recorded_node import calls_of
 POD = pod_config("web")
 
 
-def plan_of(frames: list[Frame], choices: Choices = Choices(), **more: object) -> ReplayPlan:  # noqa: B008 - frozen
+def plan_of(frames: list[Frame], choices: ReplayChoices = ReplayChoices(), **more: object) -> ReplayPlan:  # noqa: B008 - frozen
     """The plan of some frames."""
     return make_plan(calls_of(frames), choices, message_of, **more)  # type: ignore[arg-type]
 
@@ -79,11 +79,11 @@ def test_calls_wait_for_those_that_had_ended() -> None:
     assert progress.may_start(first)
     assert progress.may_start(second)
     assert not progress.may_start(third)
-    progress.over(second)
+    progress.finish(second)
     assert progress.may_start(third)
-    progress.over(third)
+    progress.finish(third)
     assert not progress.may_start(last)
-    progress.over(first)
+    progress.finish(first)
     assert progress.may_start(last)
 
 
@@ -97,7 +97,7 @@ def test_a_call_waits_for_what_made_its_subject() -> None:
     assert plan.steps[1].needs == (0,)
     progress = ReplayProgress(plan)
     assert not progress.may_start(plan.steps[1])
-    progress.over(plan.steps[0])
+    progress.finish(plan.steps[0])
     assert progress.may_start(plan.steps[1])
 
 
@@ -109,7 +109,7 @@ def test_what_was_made_before_the_recording_is_skipped() -> None:
     assert plan.steps == ()
     assert "container old-container was made before" in plan.skipped[0].reason
     assert "--unknown-ids" in plan.skipped[0].reason
-    passed = plan_of(script.frames, Choices(pass_unknown=True))
+    passed = plan_of(script.frames, ReplayChoices(pass_unknown=True))
     assert names(passed) == ["StartContainer"]
     assert passed.steps[0].needs == ()
 
@@ -135,7 +135,7 @@ def test_what_failed_made_nothing() -> None:
     request = create_request("pod-1", POD, container_config(POD))
     script.call("CreateContainer", request, cri.CreateContainerResponse(container_id="con-1"), code=2)
     script.call("CreateContainer", request, b"\xff\xff")
-    assert [step.made for step in plan_of(script.frames).steps] == [Reference(Thing.POD, "pod-1"), None, None]
+    assert [step.made for step in plan_of(script.frames).steps] == [Reference(ReferenceKind.POD, "pod-1"), None, None]
 
 
 def test_requests_as_the_caller_sent_them_or_as_the_runtime_got_them() -> None:
@@ -149,7 +149,7 @@ def test_requests_as_the_caller_sent_them_or_as_the_runtime_got_them() -> None:
     script.call("CreateContainer", asked, created, forwarded=given)
     update = cri.UpdateContainerResourcesRequest(container_id="con-1")
     script.call("UpdateContainerResources", update, b"", origin="policy")
-    plan, sent = plan_of(script.frames), plan_of(script.frames, Choices(as_sent=True))
+    plan, sent = plan_of(script.frames), plan_of(script.frames, ReplayChoices(as_sent=True))
     assert plan.steps[1].request == asked.SerializeToString(deterministic=True)
     assert sent.steps[1].request == given.SerializeToString(deterministic=True)
     assert names(sent)[2:] == ["UpdateContainerResources"]
@@ -168,7 +168,7 @@ def overtaken(*, forwarded_after: float) -> ReplayPlan:
     script.message(number, MessageSide.FORWARDED, request, forwarded_after)
     script.message(number, MessageSide.REPLY, cri.CreateContainerResponse(container_id="con-2"), 6)
     script.end(number, 6)
-    return plan_of(script.frames, Choices(as_sent=True))
+    return plan_of(script.frames, ReplayChoices(as_sent=True))
 
 
 def test_what_the_relay_did_before_it_sent_a_call_on_comes_first() -> None:
@@ -197,7 +197,7 @@ def test_a_clock_that_is_set_changes_nothing_but_pauses() -> None:
             replace(one, time=one.time + jump) if isinstance(one, Begin) and one.number > 1 else one
             for one in script.frames
         ]
-        plan = make_plan(called(frames), Choices(), message_of)
+        plan = make_plan(recorded_calls(frames), ReplayChoices(), message_of)
         assert names(plan) == names(usual)
         assert [step.needs for step in plan.steps] == [step.needs for step in usual.steps]
         assert [step.barrier for step in plan.steps] == [0, 1, 2]
@@ -232,7 +232,7 @@ def test_a_call_that_never_ended_was_sent() -> None:
     number = script.begin("RunPodSandbox", run_request(POD))
     script.message(number, MessageSide.FORWARDED, run_request(POD), 2)
     run(script, gap=1)
-    plan = plan_of(script.frames, Choices(as_sent=True))
+    plan = plan_of(script.frames, ReplayChoices(as_sent=True))
     assert [step.number for step in plan.steps] == [2, 1]
 
 

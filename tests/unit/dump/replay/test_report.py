@@ -2,22 +2,22 @@
 
 from typing import Any
 
-from interpose.dump.replay.adapt import Adapted
+from interpose.dump.replay.adapt import Adaptation
 from interpose.dump.replay.final_state import Condition, FinalState
-from interpose.dump.replay.id_map import Reference, Thing
+from interpose.dump.replay.id_map import Reference, ReferenceKind
 from interpose.dump.replay.plan import ReplayPlan, make_plan
-from interpose.dump.replay.report import FinalObject, ReplayOutcome, differs, plan_document, report_document
+from interpose.dump.replay.report import FinalObject, ReplayOutcome, has_differences, plan_document, report_document
 from interpose.dump.replay.runner import message_of
-from interpose.dump.replay.selection import Choices
+from interpose.dump.replay.selection import ReplayChoices
 from interpose.testing.recordings import story_frames
 from tests.support.dump.recorded_node import calls_of
 
-POD = Reference(Thing.POD, "p")
+POD = Reference(ReferenceKind.POD, "p")
 
 
 def plan() -> ReplayPlan:
     """That of the story."""
-    return make_plan(calls_of(story_frames()), Choices(), message_of)
+    return make_plan(calls_of(story_frames()), ReplayChoices(), message_of)
 
 
 def state(found: FinalState) -> FinalObject:
@@ -44,7 +44,7 @@ def test_a_plan_says_what_waits_for_what() -> None:
 def test_all_as_recorded() -> None:
     """A call without a recorded end is neither the same nor different."""
     report = report_document(plan(), as_recorded(), [state(FinalState.RUNNING)])
-    assert not differs(report)
+    assert not has_differences(report)
     summary = report["summary"]
     assert (summary["made"], summary["same"], summary["different"], summary["unknown"]) == (8, 7, 0, 1)
     assert report["calls"][-1]["recorded_ms"] is None
@@ -60,15 +60,15 @@ def test_another_status_differs() -> None:
     outcomes = as_recorded()
     outcomes[0] = ReplayOutcome(step=outcomes[0].step, code=14, message="away")
     report = report_document(plan(), outcomes, [])
-    assert differs(report)
+    assert has_differences(report)
     assert (report["calls"][0]["status"], report["calls"][0]["same"]) == ("UNAVAILABLE", False)
 
 
 def test_another_state_differs() -> None:
     """So does a replay that was stopped."""
-    assert differs(report_document(plan(), as_recorded(), [state(FinalState.GONE)]))
+    assert has_differences(report_document(plan(), as_recorded(), [state(FinalState.GONE)]))
     stopped = report_document(plan(), as_recorded(), [], stopped=True)
-    assert differs(stopped)
+    assert has_differences(stopped)
     assert stopped["notes"] == ["it was stopped before its end"]
 
 
@@ -84,7 +84,7 @@ def test_what_was_skipped_on_the_way_is_told_with_the_rest() -> None:
 
 def test_notes_say_what_is_not_as_it_was() -> None:
     """One sentence each; long lists are cut."""
-    adapted = Adapted(
+    adapted = Adaptation(
         redacted=1, dropped_mounts=["/d", "/c", "/b", "/a"], missing_mounts=["/m"], dropped_logs=["/l", "/k"]
     )
     outcomes = as_recorded()
@@ -103,7 +103,7 @@ def test_notes_say_what_is_not_as_it_was() -> None:
 
 def test_what_could_not_be_removed_is_told() -> None:
     """It is another end than the recorded one, and so is one that nobody could see."""
-    pod, container = Reference(Thing.POD, "p1"), Reference(Thing.CONTAINER, "c1")
+    pod, container = Reference(ReferenceKind.POD, "p1"), Reference(ReferenceKind.CONTAINER, "c1")
     report = report_document(
         plan(), as_recorded(), [], removed=True, made=[pod, container], left=[pod], unseen="UNAVAILABLE: away"
     )
@@ -115,7 +115,7 @@ def test_what_could_not_be_removed_is_told() -> None:
         {"kind": "pod", "id": "p1", "left": True},
         {"kind": "container", "id": "c1", "left": False},
     ]
-    assert differs(report)
+    assert has_differences(report)
     kept = report_document(plan(), as_recorded(), [], made=[pod])
     assert kept["made"] == [{"kind": "pod", "id": "p1", "left": None}]
-    assert not differs(kept)
+    assert not has_differences(kept)

@@ -9,20 +9,20 @@ import pytest
 from interpose._pb import cri_pb2 as cri
 from interpose.cri.methods import METHODS
 from interpose.dump.model.frames import Frame
-from interpose.dump.replay.adapt import Surroundings
-from interpose.dump.replay.final_state import Exits, expected
-from interpose.dump.replay.id_map import Thing
+from interpose.dump.replay.adapt import TargetOptions
+from interpose.dump.replay.final_state import Exits, expected_states
+from interpose.dump.replay.id_map import ReferenceKind
 from interpose.dump.replay.plan import ReplayPlan, make_plan
 from interpose.dump.replay.report import FinalObject
-from interpose.dump.replay.runner import Pace, ReplayRunner, Runtime, message_of
-from interpose.dump.replay.selection import Choices
+from interpose.dump.replay.runner import ReplayPace, ReplayRunner, Runtime, message_of
+from interpose.dump.replay.selection import ReplayChoices
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.recordings import Script
 from tests.support.dump.recorded_node import RecordedNode, calls_of
 
-HERE = Surroundings(exists=lambda _path: True)
+HERE = TargetOptions(exists=lambda _path: True)
 
 
 class Local:
@@ -48,20 +48,20 @@ class Replay:
     """Everything around a Caller."""
 
     def __init__(
-        self, frames: list[Frame], runtime: FakeRuntime | None = None, place: Surroundings = HERE, **more: Any
+        self, frames: list[Frame], runtime: FakeRuntime | None = None, place: TargetOptions = HERE, **more: Any
     ) -> None:
         self.runtime = runtime or FakeRuntime(seed=7)
         self.client = Local(self.runtime)
         self.exits = Exits(message_of)
         unknown = more.pop("pass_unknown", False)
         self.plan: ReplayPlan = make_plan(
-            self.exits.watching(calls_of(frames)), Choices(pass_unknown=unknown), message_of
+            self.exits.observe(calls_of(frames)), ReplayChoices(pass_unknown=unknown), message_of
         )
-        self.caller = ReplayRunner(Runtime(self.client), self.plan, place, Pace(**more), pass_unknown=unknown)
+        self.caller = ReplayRunner(Runtime(self.client), self.plan, place, ReplayPace(**more), pass_unknown=unknown)
 
     async def states(self, settle: float = 0.0) -> list[FinalObject]:
         """At the end."""
-        return await self.caller.states(expected(self.plan, self.exits.found), settle)
+        return await self.caller.states(expected_states(self.plan, self.exits.found), settle)
 
     @property
     def codes(self) -> list[int | None]:
@@ -193,7 +193,7 @@ async def test_cleaning_up_says_what_stays() -> None:
     problems = await replay.caller.clean_up()
     assert len(problems) == 1
     assert problems[0].endswith("UNKNOWN: busy")
-    assert [one.thing for one in replay.caller.left] == [Thing.POD]
+    assert [one.kind for one in replay.caller.left] == [ReferenceKind.POD]
 
 
 async def test_the_end_is_waited_for() -> None:
@@ -288,12 +288,12 @@ async def test_unknown_ids_are_sent_as_they_are_if_asked_for() -> None:
 async def test_log_directories_are_made(tmp_path: Path) -> None:
     """Before the call; one that cannot be made is a reason to leave the call out."""
     logs = tmp_path / "logs"
-    replay = Replay((await recorded()).script.frames, place=Surroundings(exists=lambda _path: True, logs=str(logs)))
+    replay = Replay((await recorded()).script.frames, place=TargetOptions(exists=lambda _path: True, logs=str(logs)))
     await replay.caller.run()
     assert sorted(path.name for path in logs.glob("default_web_*/*")) == ["app", "side"]
     blocked = tmp_path / "file"
     blocked.write_text("")
-    replay = Replay((await recorded()).script.frames, place=Surroundings(exists=lambda _path: True, logs=str(blocked)))
+    replay = Replay((await recorded()).script.frames, place=TargetOptions(exists=lambda _path: True, logs=str(blocked)))
     await replay.caller.run()
     assert "log directory cannot be made" in replay.caller.outcomes[0].skipped
 
@@ -306,7 +306,7 @@ async def test_an_answer_that_cannot_be_read_makes_nothing() -> None:
             return b"\xff\xff"
 
     replay = Replay((await recorded()).script.frames)
-    replay.caller = ReplayRunner(Runtime(Garbled(replay.runtime)), replay.plan, HERE, Pace(), pass_unknown=False)
+    replay.caller = ReplayRunner(Runtime(Garbled(replay.runtime)), replay.plan, HERE, ReplayPace(), pass_unknown=False)
     await replay.caller.run()
     assert replay.caller.made == []
     assert replay.caller.outcomes[1].skipped

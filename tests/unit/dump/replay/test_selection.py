@@ -7,11 +7,11 @@ import pytest
 from interpose.cri.methods import METHODS
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import Flags
-from interpose.dump.replay.selection import SORTS, Choices, Sort, omitted
+from interpose.dump.replay.selection import EFFECTS, ReplayChoices, ReplayEffect, omit_reason
 from interpose.testing.recordings import Script
 from tests.support.dump.recorded_node import flows_of
 
-LIFE = [name for name, sort in SORTS.items() if sort is Sort.LIFE]
+LIFE = [name for name, sort in EFFECTS.items() if sort is ReplayEffect.LIFE]
 
 
 def flow(name: str, **more: Any) -> Flow:
@@ -23,54 +23,54 @@ def flow(name: str, **more: Any) -> Flow:
 
 def test_every_method_has_a_sort() -> None:
     """And nothing else has."""
-    assert set(SORTS) == set(METHODS)
+    assert set(EFFECTS) == set(METHODS)
     assert len(LIFE) == 9
 
 
 @pytest.mark.parametrize("name", LIFE)
 def test_what_changes_pods_is_made_again(name: str) -> None:
     """Without being asked for."""
-    assert omitted(flow(name), Choices()) == ""
+    assert omit_reason(flow(name), ReplayChoices()) == ""
 
 
 @pytest.mark.parametrize(
     ("name", "choices", "why"),
     [
-        ("PullImage", Choices(pull=True), "--pull"),
-        ("ExecSync", Choices(execs=True), "--exec"),
-        ("ListContainers", Choices(reads=True), "--reads"),
-        ("Version", Choices(reads=True), "--reads"),
+        ("PullImage", ReplayChoices(pull=True), "--pull"),
+        ("ExecSync", ReplayChoices(execs=True), "--exec"),
+        ("ListContainers", ReplayChoices(reads=True), "--reads"),
+        ("Version", ReplayChoices(reads=True), "--reads"),
     ],
 )
-def test_the_rest_is_asked_for(name: str, choices: Choices, why: str) -> None:
+def test_the_rest_is_asked_for(name: str, choices: ReplayChoices, why: str) -> None:
     """The reason names the option."""
-    assert why in omitted(flow(name), Choices())
-    assert omitted(flow(name), choices) == ""
+    assert why in omit_reason(flow(name), ReplayChoices())
+    assert omit_reason(flow(name), choices) == ""
 
 
 @pytest.mark.parametrize("name", ["Exec", "GetContainerEvents", "RemoveImage", "RestorePod", "UpdateRuntimeConfig"])
 def test_some_are_never_made_again(name: str) -> None:
     """Whatever is asked for."""
-    everything = Choices(pull=True, execs=True, reads=True, as_sent=True, pass_unknown=True)
-    assert omitted(flow(name), everything)
+    everything = ReplayChoices(pull=True, execs=True, reads=True, as_sent=True, pass_unknown=True)
+    assert omit_reason(flow(name), everything)
 
 
 def test_methods_nobody_knows_are_left_out() -> None:
     """They have no row."""
-    assert "known" in omitted(flow("MakeCoffee"), Choices(reads=True))
+    assert "known" in omit_reason(flow("MakeCoffee"), ReplayChoices(reads=True))
 
 
 def test_calls_of_the_relay_are_part_of_what_was_sent() -> None:
     """And of nothing else."""
     update = flow("UpdateContainerResources", origin="policy")
-    assert "--as-sent" in omitted(update, Choices())
-    assert omitted(update, Choices(as_sent=True)) == ""
+    assert "--as-sent" in omit_reason(update, ReplayChoices())
+    assert omit_reason(update, ReplayChoices(as_sent=True)) == ""
 
 
 def test_a_call_without_its_beginning_is_left_out() -> None:
     """A rotated file says so."""
     stop = flow("StopContainer")
     stop.flags |= Flags.CONTINUED
-    assert omitted(stop, Choices()) == ""
+    assert omit_reason(stop, ReplayChoices()) == ""
     stop.messages.clear()
-    assert "before" in omitted(stop, Choices())
+    assert "before" in omit_reason(stop, ReplayChoices())

@@ -11,7 +11,7 @@ from interpose.cri.methods import METHODS
 from interpose.dump.model.frames import MessageSide
 from interpose.dump.replay.answers import Answers
 from interpose.dump.replay.runner import message_of
-from interpose.dump.replay.server import Replayed
+from interpose.dump.replay.server import ReplayServer
 from interpose.net.grpc.handlers import ServerStreaming, Unary
 from interpose.net.grpc.status import Code, RpcError
 from interpose.testing.recordings import Script
@@ -23,7 +23,9 @@ class Served:
 
     def __init__(self, script: Script, speed: float = 0.0) -> None:
         self.misses: list[str] = []
-        self.replayed = Replayed(Answers(calls_of(script.frames), message_of), speed=speed, miss=self.misses.append)
+        self.replayed = ReplayServer(
+            Answers(calls_of(script.frames), message_of), speed=speed, on_miss=self.misses.append
+        )
         self.table = self.replayed.handlers()
 
     async def unary(self, name: str, request: bytes = b"", version: str = "runtime.v1") -> bytes:
@@ -49,7 +51,7 @@ async def test_both_versions_answer() -> None:
     served = Served(script)
     assert await served.unary("Version") == b"one"
     assert await served.unary("Version", version="runtime.v1alpha2") == b"two"
-    assert (served.replayed.answered, served.replayed.missed) == (2, 0)
+    assert (served.replayed.answered_calls, served.replayed.missed_calls) == (2, 0)
 
 
 async def test_errors_are_answered() -> None:
@@ -82,7 +84,7 @@ async def test_each_miss_is_told_once() -> None:
         "the recording has no ListImages",
         "the only StartContainer in the recording does not fit this request",
     ]
-    assert served.replayed.missed == 3
+    assert served.replayed.missed_calls == 3
 
 
 async def test_what_callers_need_first_has_a_stand_in() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.dump.decode.api import Decoded
+from interpose.dump.decode.api import DecodedMessage
 from interpose.dump.model.call import Flow
 from interpose.dump.model.frames import Flags, Message, MessageSide
 from interpose.dump.output.json import flow_document
@@ -12,9 +12,9 @@ from tests.support.dump.call_documents import document, many_documents, message,
 class Blind:
     """Decodes nothing."""
 
-    def message(self, flow: Flow, message: Message) -> Decoded:
+    def message(self, flow: Flow, message: Message) -> DecodedMessage:
         """Of any call."""
-        return Decoded(tree={}, note="")
+        return DecodedMessage(tree={}, note="")
 
 
 def test_they_have_the_keys_of_real_ones() -> None:

@@ -32,4 +32,4 @@ class Ended:
     """The source has no further frames."""
 
 
-News: TypeAlias = Frames | Connected | Lost | Ended
+FeedEvent: TypeAlias = Frames | Connected | Lost | Ended
