@@ -17,7 +17,7 @@ from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.service import make_policy
 from interpose.resmgr.whatif.compare import ComparisonResult
 from interpose.resmgr.whatif.replay import PolicyReplay, replay_calls
-from interpose.resmgr.whatif.timeline import StepKind, TimelineOutcome
+from interpose.resmgr.whatif.timeline import TimelineOutcome, TimelineStepKind
 from interpose.testing.pods import QosClass
 from tests.support.policy.machines import machine
 from tests.support.policy.manager_caller import resize
@@ -185,5 +185,5 @@ def test_no_bytes_make_it_fail(name: str, calls: list[tuple[str, bytes, bytes, i
         story.call(method, request, reply, code=code, forwarded=reply if code % 2 else None)
     configuration = CONFIGURATIONS.get(name, Configuration(policy="none"))
     outcome = replay_calls(make_policy(configuration, machine("n4c16")), story.happenings)
-    assert outcome.steps[0].kind is StepKind.CREATE
+    assert outcome.steps[0].kind is TimelineStepKind.CREATE
     assert outcome.summary.calls == 3 + len(calls)

@@ -27,7 +27,7 @@ from interpose.resmgr.existing_containers import container_key, find_candidates,
 from interpose.resmgr.whatif.compare import ComparisonResult, compare, effective, recorded_assignment
 from interpose.resmgr.whatif.events import CallRecord, MessageEvent, ReplyEvent, RequestEvent
 from interpose.resmgr.whatif.node_history import METHODS_OF_NODES, NodeHistory
-from interpose.resmgr.whatif.timeline import StepKind, Timeline, TimelineOutcome
+from interpose.resmgr.whatif.timeline import Timeline, TimelineOutcome, TimelineStepKind
 
 # How the status of a call begins that a policy has refused.
 _REFUSED: Final = "policy "
@@ -146,22 +146,22 @@ class PolicyReplay:
         request = make_request(container, pod, command=command, args=args, capacity=self._capacity).request
         held = self._allocations.by_key.get(request.key)
         call.before = None if held is None else held.request
-        decision = self._decide(StepKind.CREATE, request)
+        decision = self._decide(TimelineStepKind.CREATE, request)
         call.reserved = request if decision.refusal is None else None
         call.assigned = self._allocations.assignment(request.key)
 
-    def _decide(self, kind: StepKind, request: Request) -> Decision:
+    def _decide(self, kind: TimelineStepKind, request: Request) -> Decision:
         """Decide about a new container or other amounts, and add that to the time line."""
         allocations, key = self._allocations, request.key
-        again = key in allocations.by_key and kind is StepKind.CREATE
+        again = key in allocations.by_key and kind is TimelineStepKind.CREATE
         before = allocations.assignment(key)
         try:
-            decision = allocations.resize(request) if kind is StepKind.RESIZE else allocations.allocate(request)
+            decision = allocations.resize(request) if kind is TimelineStepKind.RESIZE else allocations.allocate(request)
         except Exception as error:  # a failure of the policy is a result, too
             self._counts.failures += 1
             refusal = Refusal(kind=RefusalKind.INVALID, message=f"the policy failed: {type(error).__name__}: {error}")
             decision = Decision(action=Action.ALLOCATE, key=key, refusal=refusal, reason=refusal.message)
-        refusals = self._refused if kind is StepKind.CREATE else self._refused_updates
+        refusals = self._refused if kind is TimelineStepKind.CREATE else self._refused_updates
         if decision.refusal is None:
             refusals.pop(key, None)
             if again and not decision.changed and before == allocations.assignment(key):
@@ -200,7 +200,7 @@ class PolicyReplay:
             if call.reserved is not None:
                 self._pending[key] = (self._position, container)
         elif call.reserved is not None and call.before is None:
-            self._release(key, StepKind.UNDO)
+            self._release(key, TimelineStepKind.UNDO)
 
     def _settle_creates(self, call: _OpenCall, reply: bytes) -> None:
         """Take over the outcome of pending creates from a complete list."""
@@ -214,7 +214,7 @@ class PolicyReplay:
                 self._allocations.confirm(key, found.id)
                 self._store.put_container(replace(container, id=found.id, state=found.state))
             elif call.position > since:
-                self._release(key, StepKind.UNDO)
+                self._release(key, TimelineStepKind.UNDO)
 
     # -- a container is resized
 
@@ -227,7 +227,7 @@ class PolicyReplay:
         if amounts == held.request.amounts:
             return
         before, request = held.request, replace(held.request, amounts=amounts)
-        if self._decide(StepKind.RESIZE, request).refusal is None:
+        if self._decide(TimelineStepKind.RESIZE, request).refusal is None:
             call.before, call.reserved = before, request
 
     def _on_updated(self, call: _OpenCall, reply: ReplyEvent) -> None:
@@ -237,7 +237,7 @@ class PolicyReplay:
         elif outcome is _CallOutcome.FAILED and call.before is not None and call.reserved is not None:
             held = self._allocations.by_key.get(call.reserved.key)
             if held is not None and held.request is call.reserved:
-                self._decide(StepKind.RESIZE, call.before)
+                self._decide(TimelineStepKind.RESIZE, call.before)
 
     def _write_update(self, call: _OpenCall, reply: ReplyEvent) -> None:
         """Update the record of a container, whichever part sent the update."""
@@ -259,7 +259,7 @@ class PolicyReplay:
         pod = self._store.pod(ref)
         pod_id = ref if pod is None else pod.id
         for key in [key for key in self._allocations.by_key if key.pod_id == pod_id]:
-            self._release(key, StepKind.RELEASE)
+            self._release(key, TimelineStepKind.RELEASE)
 
     def _on_container(self, old: Container | None, new: Container | None) -> None:
         """Called by the store when the record of a container changed."""
@@ -267,7 +267,7 @@ class PolicyReplay:
             gone = new or old
             key = None if gone is None else self._allocations.by_id.get(gone.id)
             if key is not None:
-                self._release(key, StepKind.RELEASE)
+                self._release(key, TimelineStepKind.RELEASE)
             if new is None and gone is not None:
                 self._refused.pop(container_key(gone), None)
             return
@@ -290,9 +290,9 @@ class PolicyReplay:
         except Exception as error:  # a failure of the policy is a result, too
             self._counts.failures += 1
             decision = self._allocations.admit_without_place(candidate, error)
-        self._add_step(StepKind.TAKE_OVER, decision, candidate.request, _NOTHING)
+        self._add_step(TimelineStepKind.TAKE_OVER, decision, candidate.request, _NOTHING)
 
-    def _release(self, key: Key, kind: StepKind) -> None:
+    def _release(self, key: Key, kind: TimelineStepKind) -> None:
         held = self._allocations.by_key.get(key)
         if held is None:
             return
@@ -308,7 +308,7 @@ class PolicyReplay:
 
     # -- the time line
 
-    def _add_step(self, kind: StepKind, decision: Decision, request: Request, before: Assignment) -> None:
+    def _add_step(self, kind: TimelineStepKind, decision: Decision, request: Request, before: Assignment) -> None:
         allocations = self._allocations
         others = {
             key: (held.request.title, self._runs(held.id))

@@ -15,7 +15,7 @@ from interpose.core.policy.request import Key, Request
 from interpose.resmgr.whatif.compare import Agreement, Comparison, ComparisonResult
 
 
-class StepKind(StrEnum):
+class TimelineStepKind(StrEnum):
     """The event that led to a decision."""
 
     CREATE = "create"
@@ -40,7 +40,7 @@ class TimelineStep:
     """One decision and its effects."""
 
     time_ns: int
-    kind: StepKind
+    kind: TimelineStepKind
     request: Request
     decision: Decision
     before: Assignment
@@ -168,7 +168,7 @@ class Timeline:
 
     def add(
         self,
-        kind: StepKind,
+        kind: TimelineStepKind,
         decision: Decision,
         request: Request,
         before: Assignment,
@@ -271,10 +271,10 @@ class Timeline:
             calls=self.counts.calls,
             placed=len(placed),
             refused=len({step.request.key for step in self._steps if _refused(step)} - placed),
-            taken_over=len({step.request.key for step in self._steps if step.kind is StepKind.TAKE_OVER}),
+            taken_over=len({step.request.key for step in self._steps if step.kind is TimelineStepKind.TAKE_OVER}),
             without_place=without_place,
-            resized=sum(step.kind is StepKind.RESIZE and not step.refused for step in self._steps),
-            resizes_refused=sum(step.kind is StepKind.RESIZE and step.refused for step in self._steps),
+            resized=sum(step.kind is TimelineStepKind.RESIZE and not step.refused for step in self._steps),
+            resizes_refused=sum(step.kind is TimelineStepKind.RESIZE and step.refused for step in self._steps),
             moves=moves,
             moves_then=self.counts.moves_then,
             exclusive_peak=self._exclusive.peak,
@@ -297,7 +297,7 @@ class Timeline:
 
 def _moves(step: TimelineStep) -> int:
     """Running containers that get another CPU set by a decision."""
-    itself = step.kind is StepKind.RESIZE and step.running and step.before.cpus != step.after.cpus
+    itself = step.kind is TimelineStepKind.RESIZE and step.running and step.before.cpus != step.after.cpus
     return itself + sum(move.running and move.before.cpus != move.after.cpus for move in step.moved)
 
 
@@ -305,12 +305,12 @@ def _placed(steps: Iterable[TimelineStep]) -> set[Key]:
     """Containers that were created and granted something; not those that the runtime did not create."""
     placed: set[Key] = set()
     for step in steps:
-        if step.kind is StepKind.UNDO:
+        if step.kind is TimelineStepKind.UNDO:
             placed.discard(step.request.key)
-        elif step.kind is StepKind.CREATE and not step.refused:
+        elif step.kind is TimelineStepKind.CREATE and not step.refused:
             placed.add(step.request.key)
     return placed
 
 
 def _refused(step: TimelineStep) -> bool:
-    return step.kind is StepKind.CREATE and step.refused
+    return step.kind is TimelineStepKind.CREATE and step.refused

@@ -14,7 +14,7 @@ from interpose.net.grpc.status import Code
 from interpose.resmgr.whatif.compare import ComparisonResult
 from interpose.resmgr.whatif.events import ReplyEvent, RequestEvent
 from interpose.resmgr.whatif.replay import PolicyReplay, replay_calls
-from interpose.resmgr.whatif.timeline import StepKind, TimelineOutcome
+from interpose.resmgr.whatif.timeline import TimelineOutcome, TimelineStepKind
 from interpose.testing.pods import container_config, linux_resources, pod_config
 from tests.support.policy.machines import machine
 from tests.support.policy.manager_caller import resize
@@ -453,7 +453,7 @@ def test_a_policy_that_fails_has_not_decided(method: str) -> None:
     failed = [step for step in outcome.steps if step.refused]
     assert {step.reason for step in failed} == {"the policy failed: RuntimeError: bug"}
     assert outcome.summary.failures == len(failed)
-    assert StepKind.TAKE_OVER in {step.kind for step in outcome.steps}
+    assert TimelineStepKind.TAKE_OVER in {step.kind for step in outcome.steps}
 
 
 def test_a_policy_that_cannot_release_keeps_it() -> None:

@@ -11,7 +11,7 @@ from interpose.core.policy.decision import Decision
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.resmgr.whatif.compare import ComparisonResult, compare
-from interpose.resmgr.whatif.timeline import StepKind, Timeline, TimelineOutcome
+from interpose.resmgr.whatif.timeline import Timeline, TimelineOutcome, TimelineStepKind
 from tests.support.policy.machines import machine
 
 SECOND = 1_000_000_000
@@ -34,9 +34,9 @@ class Account:
         """So late it is."""
         self.retrospect.advance(second * SECOND)
 
-    def decide(self, what: StepKind, one: Request) -> Decision:
+    def decide(self, what: TimelineStepKind, one: Request) -> Decision:
         before = self.policy.state.assignment(one.key)
-        acts = {StepKind.CREATE: self.policy.allocate, StepKind.RESIZE: self.policy.resize}
+        acts = {TimelineStepKind.CREATE: self.policy.allocate, TimelineStepKind.RESIZE: self.policy.resize}
         decision = acts[what](one) if what in acts else self.policy.release(one.key)
         others = {key: (f"ns/{key.pod_id}/c", True) for key in self.policy.state.grants}
         self.retrospect.add(what, decision, one, before, self.policy.state.assignment, others)
@@ -57,9 +57,9 @@ def test_owned_cpus_are_counted_over_time() -> None:
     """Two of them for half of the time, on average one."""
     account = Account()
     account.at(0)
-    account.decide(StepKind.CREATE, request("a", 2))
+    account.decide(TimelineStepKind.CREATE, request("a", 2))
     account.at(5)
-    account.decide(StepKind.RELEASE, request("a", 2))
+    account.decide(TimelineStepKind.RELEASE, request("a", 2))
     account.at(10)
     outcome = account.outcome()
     assert outcome.summary.exclusive_peak == 2
@@ -73,9 +73,9 @@ def test_a_stay_ends_where_the_cpus_are_others() -> None:
     """And another one begins; one that goes on ends with the account."""
     account = Account()
     account.at(0)
-    account.decide(StepKind.CREATE, request("a", 2))
+    account.decide(TimelineStepKind.CREATE, request("a", 2))
     account.at(1)
-    account.decide(StepKind.RESIZE, request("a", 4))
+    account.decide(TimelineStepKind.RESIZE, request("a", 4))
     account.at(3)
     outcome = account.outcome()
     assert [(len(stay.cpus), stay.since_ns, stay.until_ns) for stay in outcome.stays] == [
@@ -89,13 +89,13 @@ def test_containers_count_once() -> None:
     """However often they were refused before they were placed; not at all if the runtime did not make them."""
     account = Account()
     account.at(0)
-    account.decide(StepKind.CREATE, request("big", 10))
-    assert account.decide(StepKind.CREATE, request("late", 8)).refusal is not None
-    account.decide(StepKind.RELEASE, request("big", 10))
-    account.decide(StepKind.CREATE, request("late", 8))
-    account.decide(StepKind.CREATE, request("failed", 2))
-    account.decide(StepKind.UNDO, request("failed", 2))
-    account.decide(StepKind.CREATE, request("never", 9))
+    account.decide(TimelineStepKind.CREATE, request("big", 10))
+    assert account.decide(TimelineStepKind.CREATE, request("late", 8)).refusal is not None
+    account.decide(TimelineStepKind.RELEASE, request("big", 10))
+    account.decide(TimelineStepKind.CREATE, request("late", 8))
+    account.decide(TimelineStepKind.CREATE, request("failed", 2))
+    account.decide(TimelineStepKind.UNDO, request("failed", 2))
+    account.decide(TimelineStepKind.CREATE, request("never", 9))
     summary = account.outcome().summary
     assert (summary.placed, summary.refused) == (2, 1)
 
@@ -104,12 +104,12 @@ def test_others_move_only_if_their_sets_are_others() -> None:
     """Shares may change as well; whoever is not there any more does not count."""
     account = Account()
     account.at(0)
-    account.decide(StepKind.CREATE, request("a", 2))
+    account.decide(TimelineStepKind.CREATE, request("a", 2))
     one = request("b", 2)
     decision = replace(account.policy.allocate(one), changed=(Key("a", "c"), Key("gone", "c")))
     others = {Key(name, "c"): (name, True) for name in ("a", "b")}
     assignment = account.policy.state.assignment
-    assert account.retrospect.add(StepKind.CREATE, decision, one, assignment(one.key), assignment, others) == ()
+    assert account.retrospect.add(TimelineStepKind.CREATE, decision, one, assignment(one.key), assignment, others) == ()
     assert account.outcome().steps[-1].moved == ()
 
 
