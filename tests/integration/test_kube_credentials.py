@@ -49,7 +49,7 @@ async def test_token_file_that_looks_the_same(tmp_path: Path) -> None:
         await client.get(NODES, "n1")
         valid[0] = "two"
         file.write_text("two")
-        client._credentials._token_seen = (file.stat().st_ino, file.stat().st_mtime_ns, 3)
+        client._credentials._token_stamp = (file.stat().st_ino, file.stat().st_mtime_ns, 3)
         await client.create(EVENTS, {}, namespace="default")
     assert [asked.method for asked in server.asked] == ["GET", "POST", "POST"]
     assert client.requests == {("get", "200"): 1, ("create", "401"): 1, ("create", "200"): 1}

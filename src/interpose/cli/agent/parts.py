@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from interpose import __version__
 from interpose.config.agent.settings import AgentSettings
 from interpose.kube.agent.configmap_choice import ConfigChoice
-from interpose.kube.agent.report import config_problem, source_shown
+from interpose.kube.agent.report import config_problem, reported_source
 from interpose.kube.agent.reporter import Reporter
 from interpose.kube.agent.watches import NodeWatches
 from interpose.kube.client.access import Access
@@ -52,7 +52,7 @@ class AgentParts:
             on_slo=self._on_slo,
             went_by=self._went_by,
         )
-        self.reporter = Reporter(self.api, node=node, seen=self._observed_node, kinds=settings.report)
+        self.reporter = Reporter(self.api, node=node, observed_node=self._observed_node, kinds=settings.report)
         self.relay: RelayClient | None = None
         self.pusher: Pusher | None = None
         if settings.pushes:
@@ -131,7 +131,7 @@ class AgentParts:
     def _went_by(self, node: Object | None) -> str | None:
         """The map that this node goes by: as we know it, else as the agent before us noted it on the Node."""
         own = self.pusher.went_by if self.pusher is not None else None
-        return source_shown(node) if own is None and node is not None else own
+        return reported_source(node) if own is None and node is not None else own
 
     def _observed_node(self) -> Object | None:
         return self.watches.node.object

@@ -52,7 +52,7 @@ class SelectedConfig:
     source: str  # namespace/name
     version: str
     data: Mapping[str, str]
-    digest: str = field(init=False, compare=False)  # once: everybody who tells about it asks
+    digest: str = field(init=False, compare=False)  # computed once, used by every report
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "digest", digest(self.data))
@@ -63,7 +63,7 @@ class SelectedConfig:
 
 
 class ChoiceResult(StrEnum):
-    """What can be said about the configuration of the node."""
+    """Result of choosing the ConfigMap of the node."""
 
     WAIT = "wait"  # not enough is known
     FORBIDDEN = "forbidden"  # the map that counts may not be read, or none may
@@ -75,7 +75,7 @@ class ChoiceResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChoice:
-    """The outcome. `problems` are in the way of a map that counts, `notes` are about maps that were passed over."""
+    """The choice. `problems` are those of the map that counts, `notes` are about maps that were passed over."""
 
     verdict: ChoiceResult
     chosen: SelectedConfig | None = None
@@ -88,7 +88,7 @@ class ConfigChoice:
 
 @dataclass(slots=True)
 class _Content:
-    """What was found in a map."""
+    """Texts, problems and notes found in one map."""
 
     data: dict[str, str] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -109,52 +109,52 @@ def group_problem(base: str, group: str) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether an object may be called so."""
+    """Whether a text is a valid object name."""
     return len(text) <= _MAX_NAME and _NAME.fullmatch(text) is not None
 
 
 def digest(data: Mapping[str, str]) -> str:
-    """Of a content, whatever the order of its keys."""
+    """Hash of a content, independent of the order of its keys."""
     return hashlib.sha256(json.dumps(dict(data), sort_keys=True).encode()).hexdigest()
 
 
-def choose(seen: Sequence[ObservedObject], *, node: str, namespace: str, before: str | None = None) -> ConfigChoice:
+def choose(objects: Sequence[ObservedObject], *, node: str, namespace: str, before: str | None = None) -> ConfigChoice:
     """Find the map that counts. `seen` is in the order of `map_names`, `before` the map that the node went by last."""
     absent: set[str] = set()
-    closed: list[str] = []
+    forbidden: list[str] = []
     sure = True
-    for one in seen:
-        source = f"{namespace}/{one.name}"
-        if one.known and one.object is not None:
-            read = _read(one.object, source, node)
-            return replace(read, notes=(*closed, *read.notes), before=before, gone=before in absent, sure=sure)
-        if one.known:
+    for observed in objects:
+        source = f"{namespace}/{observed.name}"
+        if observed.known and observed.object is not None:
+            read = _read(observed.object, source, node)
+            return replace(read, notes=(*forbidden, *read.notes), before=before, gone=before in absent, sure=sure)
+        if observed.known:
             absent.add(source)
             # Rights that end after a map did are of no interest any more.
-            sure = sure and (one.current or one.forbidden)
-        elif not one.forbidden:
-            return ConfigChoice(verdict=ChoiceResult.WAIT, notes=tuple(closed), before=before)
+            sure = sure and (observed.current or observed.forbidden)
+        elif not observed.forbidden:
+            return ConfigChoice(verdict=ChoiceResult.WAIT, notes=tuple(forbidden), before=before)
         else:
             # The server's words for it are with the map; they differ from one request to the next.
-            closed.append(f"ConfigMap {source} may not be read")
+            forbidden.append(f"ConfigMap {source} may not be read")
             if source == before:
-                return ConfigChoice(verdict=ChoiceResult.FORBIDDEN, problems=(closed[-1],), before=before)
+                return ConfigChoice(verdict=ChoiceResult.FORBIDDEN, problems=(forbidden[-1],), before=before)
     if not absent:
-        verdict = ChoiceResult.FORBIDDEN if closed else ChoiceResult.WAIT
-        return ConfigChoice(verdict=verdict, problems=tuple(closed), before=before)
-    verdict = ChoiceResult.UNSEEN if closed and before != "" and before not in absent else ChoiceResult.MISSING
-    return ConfigChoice(verdict=verdict, notes=tuple(closed), before=before, gone=before in absent, sure=sure)
+        verdict = ChoiceResult.FORBIDDEN if forbidden else ChoiceResult.WAIT
+        return ConfigChoice(verdict=verdict, problems=tuple(forbidden), before=before)
+    verdict = ChoiceResult.UNSEEN if forbidden and before != "" and before not in absent else ChoiceResult.MISSING
+    return ConfigChoice(verdict=verdict, notes=tuple(forbidden), before=before, gone=before in absent, sure=sure)
 
 
-def for_other_nodes(key: str, node: str) -> bool:
+def is_for_other_nodes(key: str, node: str) -> bool:
     """Whether the relay of this node passes a key over without a word, since its policy is that of another node."""
     module, _, rest = key.partition(".")
-    name, _, whose = rest.partition(".")
+    name, _, owner = rest.partition(".")
     policy = NAMES.get(name.lower())
-    if module != _POLICY or policy is None or whose in ("", node):
+    if module != _POLICY or policy is None or owner in ("", node):
         return False
     # What looks like an option is a mistake or a warning, and the relay has the words for it.
-    return not names_option(policy, whose.partition(".")[0])
+    return not names_option(policy, owner.partition(".")[0])
 
 
 def _read(found: Object, source: str, node: str) -> ConfigChoice:
@@ -179,7 +179,7 @@ def _texts(data: Any, where: str, node: str, content: _Content) -> None:
             content.problems.append(f"{where}: data: expected texts by key")
         return
     for key in sorted(data):
-        if for_other_nodes(key, node):
+        if is_for_other_nodes(key, node):
             continue
         text = data[key]
         if isinstance(text, str) and _sendable(text):
@@ -198,5 +198,5 @@ def _binary(data: Any, where: str, node: str, content: _Content) -> None:
     for key in sorted(data) if isinstance(data, Mapping) else ():
         if key.partition(".")[0] != _POLICY:
             content.notes.append(f"{where}: key {key}: is binary, has no effect")
-        elif not for_other_nodes(key, node):
+        elif not is_for_other_nodes(key, node):
             content.problems.append(f"{where}: key {key}: is binary (not UTF-8 text), expected text")

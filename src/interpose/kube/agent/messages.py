@@ -1,6 +1,6 @@
-"""The door to the generated classes: bytes to values and back, of the service we serve and of the one we call.
+"""Messages of the agent's service and of the relay's config service: bytes to values and back.
 
-Whatever bytes come in, the outcome is a value or a ValueError that can be shown to whoever sent them.
+Any bytes give a value or a ValueError whose text can be sent to the client.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from interpose._pb import resmgr_agent_pb2, resmgr_config_pb2
 HEALTH_CHECK: Final = b"/v1.Agent/HealthCheck"
 
 
-class AskedPatch(NamedTuple):
+class RequestedPatch(NamedTuple):
     """One operation as it was sent; `value` is JSON text, or should be."""
 
     op: str
@@ -46,14 +46,14 @@ def get_node_reply(node: str) -> bytes:
     return wire
 
 
-def read_patch_node(data: bytes) -> tuple[AskedPatch, ...]:
+def read_patch_node(data: bytes) -> tuple[RequestedPatch, ...]:
     """What PatchNode was called with, in the order of sending."""
     request = _parse(resmgr_agent_pb2.PatchNodeRequest, data)
-    return tuple(AskedPatch(one.op, one.path, one.value) for one in request.patches)
+    return tuple(RequestedPatch(patch.op, patch.path, patch.value) for patch in request.patches)
 
 
 def patch_node_reply() -> bytes:
-    """It was done."""
+    """The reply to a PatchNode that was carried out."""
     wire: bytes = resmgr_agent_pb2.PatchNodeReply().SerializeToString()
     return wire
 
@@ -64,19 +64,19 @@ def read_update_node_capacity(data: bytes) -> dict[str, str]:
 
 
 def update_node_capacity_reply() -> bytes:
-    """It was done."""
+    """The reply to an UpdateNodeCapacity that was carried out."""
     wire: bytes = resmgr_agent_pb2.UpdateNodeCapacityReply().SerializeToString()
     return wire
 
 
 def read_health_check(data: bytes) -> str:
-    """What HealthCheck was asked about; empty: all of it."""
+    """The query of a HealthCheck; empty: the agent as a whole."""
     query: str = _parse(resmgr_agent_pb2.HealthCheckRequest, data).query
     return query
 
 
 def health_check_reply(error: str = "") -> bytes:
-    """Empty: all is well."""
+    """The reply to a HealthCheck; an empty error means healthy."""
     sendable = error.encode("utf-8", "backslashreplace").decode()
     wire: bytes = resmgr_agent_pb2.HealthCheckReply(error=sendable).SerializeToString()
     return wire
@@ -86,13 +86,13 @@ def health_check_reply(error: str = "") -> bytes:
 
 
 def health_check_request(query: str) -> bytes:
-    """Ask how the agent is."""
+    """A request for the health of the agent."""
     wire: bytes = resmgr_agent_pb2.HealthCheckRequest(query=query).SerializeToString()
     return wire
 
 
 def read_health_check_reply(data: bytes) -> str:
-    """What is wrong; empty: nothing."""
+    """The error in a HealthCheckReply; empty if healthy."""
     error: str = _parse(resmgr_agent_pb2.HealthCheckReply, data).error
     return error
 

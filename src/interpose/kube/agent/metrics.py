@@ -93,7 +93,7 @@ def feed_collector(feed: "NodeFeed") -> Collector:
 
 
 def report_collector(reporter: Reporter, kinds: Iterable[str]) -> Collector:
-    """What was told to the cluster. All kinds that are made are there from the start."""
+    """Metrics of reports to the cluster. All kinds have samples from the start."""
     nothing = {(kind, result): 0 for kind in kinds for result in _WRITES}
 
     def collect() -> Iterable[Family]:
@@ -106,7 +106,7 @@ def report_collector(reporter: Reporter, kinds: Iterable[str]) -> Collector:
 
 
 def service_collector(served: "AgentSocket") -> Collector:
-    """What the relay asked for."""
+    """Metrics of calls on the agent socket."""
 
     def collect() -> Iterable[Family]:
         text = "Calls on the agent socket by method and gRPC code."

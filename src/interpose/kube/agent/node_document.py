@@ -1,4 +1,4 @@
-"""What the hook server is told about the node: one document, made of the Node and its NodeSLO.
+"""The document about the node that the hook server reads, made of the Node and its NodeSLO.
 
 Of the Node only its name, labels and annotations are in it, so that its heartbeats change nothing. Pure. Invariant: a
 NodeSLO that cannot be used never takes the place of one that could.
@@ -25,7 +25,7 @@ Check = Callable[[Object], Sequence[str]]
 
 
 class SloPhase(StrEnum):
-    """How the node stands to its NodeSLO."""
+    """State of the node's NodeSLO."""
 
     UNKNOWN = "unknown"  # the cluster has not said yet
     NONE = "none"
@@ -36,7 +36,7 @@ class SloPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SloState:
-    """What reports tell."""
+    """State of the NodeSLO as reports show it."""
 
     phase: SloPhase = SloPhase.UNKNOWN
     version: str = ""
@@ -44,27 +44,27 @@ class SloState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """A NodeSLO that was looked at: as it would be written, and what is wrong with it."""
+class CheckedSlo:
+    """A checked NodeSLO: as it would be written, and its problems."""
 
     found: Object
     slo: Object
     problems: tuple[str, ...]
 
     def is_of(self, found: Object) -> bool:
-        """Whether this is what was looked at. Its version tells, if it has one: a NodeSLO may be large."""
+        """Whether this object is the checked one, compared by version if it has one: a NodeSLO may be large."""
         known = identity(found)
         return found == self.found if known is None else known == identity(self.found)
 
 
-def judge(found: Object, check: Check) -> Judged:
-    """Look at a NodeSLO. That takes long for a large one."""
+def judge(found: Object, check: Check) -> CheckedSlo:
+    """Check a NodeSLO. Takes long for a large one."""
     slo = _trimmed(found)
-    return Judged(found=found, slo=slo, problems=tuple(check(slo)))
+    return CheckedSlo(found=found, slo=slo, problems=tuple(check(slo)))
 
 
 def slo_in_force(
-    slo: ObservedObject, judged: Judged | None, *, good: Object | None, keep: bool
+    slo: ObservedObject, judged: CheckedSlo | None, *, good: Object | None, keep: bool
 ) -> tuple[Object | None, SloState]:
     """Which NodeSLO is in force, and what is to be said about it.
 
@@ -82,7 +82,7 @@ def slo_in_force(
 
 
 def node_part(node: Object) -> dict[str, Any]:
-    """What is told about the Node itself."""
+    """The part of the document about the Node itself."""
     found = metadata(node)
     annotations = mapping(found.get("annotations"))
     return {
@@ -93,17 +93,17 @@ def node_part(node: Object) -> dict[str, Any]:
 
 
 def node_state(part: Object, slo: Object | None) -> dict[str, Any]:
-    """The document."""
+    """The document with the part about the Node and the NodeSLO, if there is one."""
     made: dict[str, Any] = {"apiVersion": _VERSION, "kind": _KIND, "node": part}
     return made if slo is None else made | {"nodeSLO": slo}
 
 
 def text_of(state: Object) -> str:
-    """The same text for the same content."""
+    """The document as JSON, always the same for the same content."""
     return json.dumps(state, indent=2, sort_keys=True) + "\n"
 
 
-def slo_in(text: str, node: str, check: Check) -> Object | None:
+def read_stored_slo(text: str, node: str, check: Check) -> Object | None:
     """The NodeSLO in a document of an earlier run, if it was about this node and can still be used."""
     try:
         found = mapping(json.loads(text))
@@ -116,7 +116,7 @@ def slo_in(text: str, node: str, check: Check) -> Object | None:
 
 
 def _trimmed(slo: Object) -> Object:
-    """Items of lists may lack what they are."""
+    """The parts of a NodeSLO that are written; items of lists may lack apiVersion and kind."""
     trimmed: dict[str, Any] = {
         "apiVersion": slo.get("apiVersion", NODE_SLOS.api_version),
         "kind": slo.get("kind", NODE_SLOS.kind),

@@ -30,13 +30,13 @@ from interpose.host.file_trust import Trust
 from interpose.kube.agent.configmap_choice import ObservedObject
 from interpose.kube.agent.node_document import (
     Check,
-    Judged,
+    CheckedSlo,
     SloPhase,
     SloState,
     judge,
     node_part,
     node_state,
-    slo_in,
+    read_stored_slo,
     slo_in_force,
     text_of,
 )
@@ -57,8 +57,8 @@ class StateFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self._folder, self._name = os.path.split(path)
-        self._mark: tuple[int, ...] | None = None  # of the file as we left it
-        self._tidied = False
+        self._stamp: tuple[int, ...] | None = None  # of the file as we left it
+        self._is_cleaned = False
 
     def read(self) -> str | None:
         """What it holds; None if there is none. OSError or ValueError if it cannot be read or believed."""
@@ -69,24 +69,24 @@ class StateFile:
             return None
 
     def write(self, text: str) -> bool:
-        """Put this in its place; false if it was so already. OSError or ValueError if it cannot be done."""
+        """Replace the content; False if it was the same. OSError or ValueError if it cannot be done."""
         self._make_directory()
         with self._directory() as directory:
             with suppress(OSError, ValueError):  # whatever is there, it will be another
                 if self._content(directory) == text:
                     return False
-            self._mark = None
-            if not self._tidied:
-                self._tidy(directory)
+            self._stamp = None
+            if not self._is_cleaned:
+                self._remove_leftovers(directory)
             # Not with our number, which somebody in another container may have too.
             temporary = f".{self._name}.{secrets.token_hex(8)}.tmp"
-            self._mark = _mark(replace_at(directory, self._name, text.encode(), temporary=temporary))
+            self._stamp = _stamp(replace_at(directory, self._name, text.encode(), temporary=temporary))
         return True
 
     def is_as_written(self) -> bool:
         """Whether it is still as `write` left it, as far as can be told without reading it."""
         try:
-            return self._mark is not None and _mark(os.lstat(self.path)) == self._mark
+            return self._stamp is not None and _stamp(os.lstat(self.path)) == self._stamp
         except OSError:
             return False
 
@@ -121,7 +121,7 @@ class StateFile:
             found = os.fstat(fd)
             if doubts := self._doubts(found):
                 raise ValueError(f"{self.path} {doubts}")
-            self._mark = _mark(found)
+            self._stamp = _stamp(found)
             with os.fdopen(fd, "rb", closefd=False) as file:
                 return file.read(_LIMIT).decode()
         finally:
@@ -135,9 +135,9 @@ class StateFile:
             return f"is larger than {_LIMIT} bytes"
         return Trust().doubts(found)
 
-    def _tidy(self, directory: int) -> None:
-        """Take away what processes left behind that were killed while they wrote."""
-        self._tidied = True
+    def _remove_leftovers(self, directory: int) -> None:
+        """Remove temporary files of processes that were killed while they wrote."""
+        self._is_cleaned = True
         pattern = re.compile(rf"\.{re.escape(self._name)}\.([0-9a-f]+\.)?tmp")
         for name in os.listdir(directory):
             if pattern.fullmatch(name):
@@ -146,7 +146,7 @@ class StateFile:
                         os.unlink(name, dir_fd=directory)
 
 
-def _mark(found: os.stat_result) -> tuple[int, ...]:
+def _stamp(found: os.stat_result) -> tuple[int, ...]:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_mode, found.st_uid
 
 
@@ -161,7 +161,7 @@ LOOK: Final = 60.0
 
 
 class NodeFeed:
-    """`on_slo` is called when there is something new to tell about the NodeSLO."""
+    """Writes the document for the hook server. `on_slo` is called when the state of the NodeSLO changed."""
 
     def __init__(
         self,
@@ -182,44 +182,44 @@ class NodeFeed:
         self.outcomes: Counter[str] = Counter()  # written, failed
         self._file = file
         self._node = node
-        self._seen_node = seen_node
-        self._seen_slo = seen_slo
+        self._observed_node = seen_node
+        self._observed_slo = seen_slo
         self._check = check
         self._on_slo = on_slo
         self._keep = deleted == "keep"
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random=chance)
         self._now = now
         self._pause = pause
-        self._judged: Judged | None = None
+        self._judged: CheckedSlo | None = None
         self._good: Object | None = None
-        self._part: tuple[Object, tuple[str, ...]] = ({}, ())  # of the Node, and what is wrong with it
+        self._node_part: tuple[Object, tuple[str, ...]] = ({}, ())  # of the Node, and what is wrong with it
         self._written: dict[str, Any] | None = None
         self._written_at: float | None = None
         self._wake = asyncio.Event()
         self._limited = RateLimited(_log, clock=now)
 
     def poke(self) -> None:
-        """The Node or the NodeSLO changed."""
+        """Called when the Node or the NodeSLO changed."""
         self._wake.set()
 
     async def run(self) -> None:
         """Until cancelled. The file of an earlier run is read first: it has what outlives a NodeSLO."""
-        await self._remember()
+        await self._load_previous()
         while True:
             self._wake.clear()
-            delay = await self._feed()
+            delay = await self._update_file()
             await self._pause(self._wake, max(delay, LEAST_PAUSE))
 
-    async def _remember(self) -> None:
+    async def _load_previous(self) -> None:
         try:
             text = await asyncio.to_thread(self._file.read)
         except (OSError, ValueError) as error:
             _log.warning("Failed to read node state file", extra={"kv": {"file": self._file.path, "err": error}})
             return
         if text is not None:
-            self._good = await asyncio.to_thread(slo_in, text, self._node, self._check)
+            self._good = await asyncio.to_thread(read_stored_slo, text, self._node, self._check)
 
-    async def _feed(self) -> float:
+    async def _update_file(self) -> float:
         """Write what is to be written; the pause until the next look."""
         document = await self._document()
         if document is None:
@@ -242,20 +242,20 @@ class NodeFeed:
 
     async def _document(self) -> dict[str, Any] | None:
         """What the file is to hold; None if that is not known, or could not be used."""
-        node, slo = self._seen_node(), self._seen_slo()
+        node, slo = self._observed_node(), self._observed_slo()
         if not node.known or node.object is None:
-            self._tell(SloState())
+            self._set_slo(SloState())
             return None
         if slo.object is not None and (self._judged is None or not self._judged.is_of(slo.object)):
             self._judged = await asyncio.to_thread(judge, slo.object, self._check)
         self._good, state = slo_in_force(slo, self._judged, good=self._good, keep=self._keep)
         part = node_part(node.object)
-        if part != self._part[0]:
-            self._part = (part, tuple(self._check(node_state(part, None))))
-        if problems := self._part[1]:
-            self._tell(SloState(phase=SloPhase.REJECTED, problems=problems))
+        if part != self._node_part[0]:
+            self._node_part = (part, tuple(self._check(node_state(part, None))))
+        if problems := self._node_part[1]:
+            self._set_slo(SloState(phase=SloPhase.REJECTED, problems=problems))
             return None
-        self._tell(state)
+        self._set_slo(state)
         return node_state(part, self._good)
 
     def _write(self, document: Object) -> bool:
@@ -274,7 +274,7 @@ class NodeFeed:
         )
         return self._backoff.next()
 
-    def _tell(self, slo: SloState) -> None:
+    def _set_slo(self, slo: SloState) -> None:
         if slo == self.slo:
             return
         self.slo = slo
@@ -290,5 +290,5 @@ class NodeFeed:
 
 
 def _plain(document: dict[str, Any]) -> tuple[Any, Any]:
-    """What is worth a line of the log: others may change annotations all the time."""
+    """The parts whose change is logged; annotations may change all the time."""
     return document["node"]["labels"], document.get("nodeSLO")

@@ -1,7 +1,6 @@
-"""Names that others may put on our node: labels, annotations, taints and resources. Pure.
+"""Names that clients may set on our node: labels, annotations, taints and resources. Pure.
 
-Names of Kubernetes itself are nobody's business but Kubernetes', and those by which the agent is told what to do are
-for people to set; what else is allowed may be narrowed down by patterns.
+Names of Kubernetes itself and names that configure the agent cannot be set; other names may be restricted by patterns.
 """
 
 import re
@@ -41,7 +40,7 @@ def check_label_value(text: str) -> None:
         raise ValueError(f"{quoted(text)} is not a value: up to 63 letters, digits, '-', '_' and '.'")
 
 
-def of_kubernetes(name: str) -> bool:
+def is_kubernetes_name(name: str) -> bool:
     """Whether it is in a domain that Kubernetes keeps for itself."""
     domain = name.rpartition("/")[0]
     return any(domain == own or domain.endswith(f".{own}") for own in _KUBERNETES)
@@ -57,7 +56,7 @@ class Writable:
     def check(self, name: str) -> None:
         """ValueError if it is not a name, or not one that may be changed."""
         check_name(name)
-        if of_kubernetes(name):
+        if is_kubernetes_name(name):
             raise ValueError(f"{name} is in a domain of Kubernetes and may not be changed")
         if name == STATUS:
             raise ValueError(f"{name} is the agent's own and may not be changed")

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeAlias
 from interpose.core.model.jsonpatch import PatchOperation
 from interpose.core.model.quantity import parse_quantity
 from interpose.core.model.text import quoted
-from interpose.kube.agent.node_keys import EVERYTHING, Writable, check_label_value, check_name, of_kubernetes
+from interpose.kube.agent.node_keys import EVERYTHING, Writable, check_label_value, check_name, is_kubernetes_name
 
 Taint: TypeAlias = Mapping[str, Any]
 _MOST: Final = 100
@@ -33,65 +33,65 @@ class UnmetError(ValueError):
 def read_taint(value: object) -> Taint:
     """One taint; ValueError if it is none."""
     if not isinstance(value, dict):
-        raise ValueError(f"{_shown(value)} is not a taint: expected an object with key, value and effect")
+        raise ValueError(f"{_describe(value)} is not a taint: expected an object with key, value and effect")
     if unknown := sorted(set(value) - _KEYS):
         raise ValueError(f"{quoted(unknown[0])} is not known in a taint: expected key, value and effect")
     key, text, effect = value.get("key"), value.get("value"), value.get("effect")
     if not isinstance(key, str):
-        raise ValueError(f"key of a taint is {_shown(key)}: expected text")
+        raise ValueError(f"key of a taint is {_describe(key)}: expected text")
     check_name(key)
     if text is not None:
         if not isinstance(text, str):
-            raise ValueError(f"value of taint {key} is {_shown(text)}: expected text")
+            raise ValueError(f"value of taint {key} is {_describe(text)}: expected text")
         check_label_value(text)
     if effect not in _EFFECTS:
-        raise ValueError(f"effect of taint {key} is {_shown(effect)}: expected one of {', '.join(_EFFECTS)}")
+        raise ValueError(f"effect of taint {key} is {_describe(effect)}: expected one of {', '.join(_EFFECTS)}")
     return value
 
 
 def read_taints(value: object) -> list[Taint]:
     """A whole list; ValueError if it is none, too long, or has one twice."""
     if not isinstance(value, list):
-        raise ValueError(f"{_shown(value)} is not a list of taints")
-    taints = [read_taint(one) for one in value]
+        raise ValueError(f"{_describe(value)} is not a list of taints")
+    taints = [read_taint(taint) for taint in value]
     if len(taints) > _MOST:
         raise ValueError(f"{len(taints)} taints are more than {_MOST}")
-    places = [(one["key"], one["effect"]) for one in taints]
-    for key, effect in places:
-        if places.count((key, effect)) > 1:
+    keys = [(taint["key"], taint["effect"]) for taint in taints]
+    for key, effect in keys:
+        if keys.count((key, effect)) > 1:
             raise ValueError(f"taint {key} with effect {effect} appears twice")
     return taints
 
 
-def patched(taints: Sequence[Taint], op: str, place: str, value: Any, names: Writable) -> list[Taint]:
+def patch_taints(taints: Sequence[Taint], op: str, position: str, value: Any, names: Writable) -> list[Taint]:
     """The list after one operation on the whole of it (place "") or on one place of it.
 
     ValueError if that may not be, UnmetError if the list is not as the operation takes it to be.
     """
     after = list(taints)
-    if not place:
+    if not position:
         if op == "test":
-            _test([_meaning(one) for one in taints], [_meaning(one) for one in value], "/spec/taints")
+            _test([_taint_key(taint) for taint in taints], [_taint_key(taint) for taint in value], "/spec/taints")
         else:
             after = [] if op == "remove" else value
     elif op == "add":
-        after.insert(_index(place, len(taints) + 1), value)
+        after.insert(_index(position, len(taints) + 1), value)
     else:
-        index = _index(place, len(taints))
+        index = _index(position, len(taints))
         if op == "test":
-            _test(_meaning(taints[index]), _meaning(value), f"/spec/taints/{place}")
+            _test(_taint_key(taints[index]), _taint_key(value), f"/spec/taints/{position}")
         else:
             after[index : index + 1] = [] if op == "remove" else [value]
     _check_change(taints, after, names)
     # A taint that stays is sent as it was found: it may know since when it is there.
-    found = {_meaning(one): one for one in taints}
-    return read_taints([found.get(_meaning(one), one) for one in after])
+    found = {_taint_key(taint): taint for taint in taints}
+    return read_taints([found.get(_taint_key(taint), taint) for taint in after])
 
 
-def _index(place: str, end: int) -> int:
-    index = end - 1 if place == _END else int(place)
+def _index(position: str, end: int) -> int:
+    index = end - 1 if position == _END else int(position)
     if index >= end:
-        raise UnmetError(f"there is no place {place} in the node's taints")
+        raise UnmetError(f"there is no place {position} in the node's taints")
     return index
 
 
@@ -101,19 +101,19 @@ def _test(found: object, expected: object, path: str) -> None:
 
 
 def _check_change(before: Sequence[Taint], after: Sequence[Taint], names: Writable) -> None:
-    changed = {_meaning(one) for one in before} ^ {_meaning(one) for one in after}
+    changed = {_taint_key(taint) for taint in before} ^ {_taint_key(taint) for taint in after}
     for key, _, effect in sorted(changed):
-        if of_kubernetes(key):
+        if is_kubernetes_name(key):
             raise ValueError(f"taint {key} with effect {effect} is of Kubernetes and may not be changed")
         names.check(key)
 
 
-def _meaning(taint: Taint) -> tuple[str, str, str]:
+def _taint_key(taint: Taint) -> tuple[str, str, str]:
     """What tells taints apart; since when one is there does not."""
     return taint["key"], taint.get("value") or "", taint["effect"]
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     return quoted(json.dumps(value))
 
 
@@ -140,7 +140,7 @@ class PatchStep:
     path: str
     value: Any = None
     whole: str = ""  # labels or annotations: an empty map is to be put there
-    place: str | None = None  # in the list of taints; empty is the whole list
+    position: str | None = None  # in the list of taints; empty is the whole list
 
 
 class PatchRefusedError(ValueError):
@@ -151,7 +151,7 @@ class PatchRefusedError(ValueError):
 
 
 def read_steps(operations: Sequence[PatchOperation], names: Writable = EVERYTHING) -> list[PatchStep]:
-    """What the operations mean; RefusedError if one of them may not be. `names` are those that may be changed."""
+    """What the operations mean; PatchRefusedError if one of them may not be. `names` are those that may be changed."""
     if not operations:
         raise PatchRefusedError(["no operations"])
     if len(operations) > MAX_OPERATIONS:
@@ -169,13 +169,13 @@ def read_steps(operations: Sequence[PatchOperation], names: Writable = EVERYTHIN
 
 def needs_node(steps: Sequence[PatchStep]) -> bool:
     """Whether it depends on the node what they do."""
-    return any(step.whole or step.place is not None for step in steps)
+    return any(step.whole or step.position is not None for step in steps)
 
 
 def node_patch(steps: Sequence[PatchStep], node: Mapping[str, Any], names: Writable = EVERYTHING) -> JsonPatch:
     """The patch to send. `node` counts only if it is needed; the patch then fails if it is another one by now.
 
-    RefusedError if something may not be done to this node, UnmetError if the node is not as the operations take it
+    PatchRefusedError if something may not be done to this node, UnmetError if the node is not as the operations take it
     to be.
     """
     patch: JsonPatch = []
@@ -183,9 +183,9 @@ def node_patch(steps: Sequence[PatchStep], node: Mapping[str, Any], names: Writa
     before = node.get("spec", {}).get("taints")
     taints: Sequence[Taint] = before or ()
     for step in steps:
-        if step.place is not None:
+        if step.position is not None:
             try:
-                taints = patched(taints, step.op, step.place, step.value, names)
+                taints = patch_taints(taints, step.op, step.position, step.value, names)
             except UnmetError as error:
                 raise UnmetError(_problem(step.number, step.op, step.path, error)) from None
             except ValueError as error:
@@ -196,7 +196,7 @@ def node_patch(steps: Sequence[PatchStep], node: Mapping[str, Any], names: Writa
             # Only where there is none: it would remove all that are there.
             patch.append(_plain(step))
             fixed = True
-    if any(step.place is not None for step in steps):
+    if any(step.position is not None for step in steps):
         if before:
             patch.append({"op": "test", "path": _TAINTS, "value": before})
         else:
@@ -209,13 +209,13 @@ def node_patch(steps: Sequence[PatchStep], node: Mapping[str, Any], names: Writa
     return patch
 
 
-def writes(patch: JsonPatch) -> bool:
+def has_writes(patch: JsonPatch) -> bool:
     """Whether a patch changes anything."""
-    return any(one["op"] in _WRITES for one in patch)
+    return any(operation["op"] in _WRITES for operation in patch)
 
 
 def capacity_patch(capacities: Mapping[str, str], names: Writable = EVERYTHING) -> dict[str, Any]:
-    """The merge patch of a node that publishes extended resources; RefusedError if one of them may not be.
+    """The merge patch of a node that publishes extended resources; PatchRefusedError if one of them may not be.
 
     A JSON patch cannot do that for a node that has no capacities yet, as before its kubelet has first reported.
     """
@@ -281,13 +281,13 @@ def _step(number: int, operation: PatchOperation, names: Writable) -> PatchStep:
     return PatchStep(number=number, op=op, path=path, value=value)
 
 
-def _taint_step(number: int, op: str, path: str, place: str, text: str) -> PatchStep:
-    if place == "-" and op != "add":
+def _taint_step(number: int, op: str, path: str, position: str, text: str) -> PatchStep:
+    if position == "-" and op != "add":
         raise ValueError("there is nothing behind the last taint: only add can be done there")
     value = None
     if op != "remove":
-        value = (read_taint if place else read_taints)(_json(text))
-    return PatchStep(number=number, op=op, path=path, value=value, place=place)
+        value = (read_taint if position else read_taints)(_json(text))
+    return PatchStep(number=number, op=op, path=path, value=value, position=position)
 
 
 def _whole_step(number: int, op: str, path: str, which: str, text: str) -> PatchStep:

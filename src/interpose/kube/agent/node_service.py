@@ -37,10 +37,10 @@ from interpose.kube.agent.node_patches import (
     PatchStep,
     UnmetError,
     capacity_patch,
+    has_writes,
     needs_node,
     node_patch,
     read_steps,
-    writes,
 )
 from interpose.kube.client.api import NODES, Api, ApiError, Object, PatchKind
 from interpose.log import RateLimited
@@ -81,7 +81,7 @@ _Call = Callable[[bytes], Awaitable[bytes]]
 
 
 class NodeService:
-    """Handlers of the service. Counters are plain numbers, read when somebody scrapes."""
+    """Handlers of the agent's service. Counters are plain numbers, read at each scrape."""
 
     def __init__(
         self,
@@ -104,13 +104,13 @@ class NodeService:
         self._followed = followed
         self._names = names
         self._timeout = timeout
-        self._places = asyncio.Semaphore(MAX_RUNNING)
+        self._slots = asyncio.Semaphore(MAX_RUNNING)
         self._waiting = 0
         self._written = 0  # version of the node after our last change
         self._limited = RateLimited(_log)
 
     def handlers(self) -> Handlers:
-        """For a server."""
+        """The gRPC handlers by method path."""
         return {
             GET_NODE: Unary(self._handler("GetNode", self._get_node)),
             PATCH_NODE: Unary(self._handler("PatchNode", self._patch_node)),
@@ -146,13 +146,13 @@ class NodeService:
     async def _get_node(self, _data: bytes) -> bytes:
         node = self._followed()
         if node is None or _version(node) < self._written:
-            async with self._place():
+            async with self._api_slot():
                 node = await self._read()
         return get_node_reply(json.dumps(node, separators=(",", ":")))
 
     async def _patch_node(self, data: bytes) -> bytes:
-        steps = read_steps([PatchOperation(*one) for one in read_patch_node(data)], self._names)
-        async with self._place():
+        steps = read_steps([PatchOperation(*patch) for patch in read_patch_node(data)], self._names)
+        async with self._api_slot():
             if not needs_node(steps):
                 await self._send(node_patch(steps, {}, self._names))
             else:
@@ -173,7 +173,7 @@ class NodeService:
 
     async def _update_capacity(self, data: bytes) -> bytes:
         patch = capacity_patch(read_update_node_capacity(data), self._names)
-        async with self._place():
+        async with self._api_slot():
             node = await self._api.patch(NODES, self._node, patch, kind=PatchKind.MERGE, subresource="status")
             self._changed(node, f"/status/capacity: {', '.join(patch['status']['capacity'])}")
         return update_node_capacity_reply()
@@ -181,7 +181,7 @@ class NodeService:
     async def _health_check(self, data: bytes) -> bytes:
         query = read_health_check(data)
         if query not in _QUERIES:
-            known = ", ".join(quoted(one) for one in _QUERIES)
+            known = ", ".join(map(quoted, _QUERIES))
             return health_check_reply(f"unknown query {quoted(query)}: expected one of {known}")
         return health_check_reply(self._health(query))
 
@@ -194,8 +194,8 @@ class NodeService:
         if not patch:
             return  # it is so already
         node = await self._api.patch(NODES, self._node, patch, kind=PatchKind.JSON)
-        paths = ", ".join(one["path"] for one in patch if one["op"] != "test")
-        self._changed(node, paths if writes(patch) else "")
+        paths = ", ".join(operation["path"] for operation in patch if operation["op"] != "test")
+        self._changed(node, paths if has_writes(patch) else "")
 
     def _changed(self, node: Object, paths: str) -> None:
         """The node as it is now; no paths if it was only looked at."""
@@ -204,20 +204,20 @@ class NodeService:
             _log.info("Node patched", extra={"kv": {"node": self._node, "paths": paths}})
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        """To do something with the API server, with few others at the same time, and not for ever."""
+    async def _api_slot(self) -> AsyncIterator[None]:
+        """Limit the number of calls to the API server at a time, and their time. RpcError if too many wait."""
         if self._waiting >= MAX_WAITING:
             raise RpcError(Code.UNAVAILABLE, "too many calls are waiting")
         async with asyncio.timeout(self._timeout):
             self._waiting += 1
             try:
-                await self._places.acquire()
+                await self._slots.acquire()
             finally:
                 self._waiting -= 1
             try:
                 yield
             finally:
-                self._places.release()
+                self._slots.release()
 
 
 def _version(node: Object) -> int:
@@ -227,7 +227,7 @@ def _version(node: Object) -> int:
 
 
 def _status(method: str, error: Exception) -> RpcError:
-    """What the caller is told."""
+    """An error as the status for the caller."""
     match error:
         case RpcError():
             return RpcError(error.code, f"{method}: {error.message}")

@@ -1,6 +1,6 @@
-"""Sees to it that the relay has what the cluster wants: the loop around the plan.
+"""Pushes the configuration of the cluster to the relay: the loop around the plan.
 
-A relay that is away or says no is everyday. The loop never ends by itself, and never has two calls in flight.
+A relay that is away or rejects is normal. The loop never ends by itself, and never has two calls in flight.
 """
 
 import asyncio
@@ -30,25 +30,25 @@ _MAX_LOGGED: Final = 5  # problems in one line of the log; the state has all of 
 
 
 class RelayTarget(Protocol):
-    """Who is to have the configuration."""
+    """The relay that gets the configuration."""
 
     sessions: int
     on_change: Callable[[], None] | None
 
     @property
     def up(self) -> bool:
-        """Whether it is there."""
+        """Whether the relay is connected."""
 
     @property
     def last_error(self) -> str:
-        """Why not."""
+        """Why the relay is not connected; empty if it is."""
 
     async def send(self, node: str, data: Mapping[str, str]) -> list[str]:
         """Hand a configuration over; the reasons against it, or RpcError."""
 
 
 class Pusher:
-    """`on_state` is called when there is something new to tell. Counters are read when somebody scrapes."""
+    """Pushes configurations. `on_state` is called when the state changed. Counters are read at each scrape."""
 
     def __init__(
         self,
@@ -84,22 +84,22 @@ class Pusher:
         return self._plan.went_by
 
     def consider(self, choice: ConfigChoice) -> None:
-        """The cluster says something about what is wanted."""
+        """Take over the choice of a ConfigMap."""
         self._plan.consider(choice, self._now())
         self.poke()
 
     def poke(self) -> None:
-        """Something may have changed."""
+        """Wake the loop: something may have changed."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Push until cancelled."""
         while True:
             self._wake.clear()
             now = self._now()
             self._plan.connection(self._relay.sessions if self._relay.up else None, self._relay.last_error, now)
             push = self._plan.begin(now)
-            self._tell()
+            self._publish_state()
             if push is not None:
                 await self._send(push)
                 continue
@@ -125,23 +125,23 @@ class Pusher:
                 self.last_success = self._wall()
                 self._plan.accepted()
                 _log.info(_DONE[push.again, push.chosen is None], extra={"kv": kv})
-        self._tell()
+        self._publish_state()
 
-    def _failed(self, trouble: str, kv: dict[str, object]) -> None:
+    def _failed(self, problem: str, kv: dict[str, object]) -> None:
         self.outcomes["failed"] += 1
-        self._plan.failed(trouble, self._now())
-        self._limited.log(logging.WARNING, "Relay did not accept the configuration", key=trouble, **kv, err=trouble)
+        self._plan.failed(problem, self._now())
+        self._limited.log(logging.WARNING, "Relay did not accept the configuration", key=problem, **kv, err=problem)
 
     def _rejected(self, problems: tuple[str, ...], kv: dict[str, object]) -> None:
         self.outcomes["rejected"] += 1
         self._plan.rejected(problems, self._now())
-        shown = "; ".join(problems[:_MAX_LOGGED])
+        text = "; ".join(problems[:_MAX_LOGGED])
         if (more := len(problems) - _MAX_LOGGED) > 0:
-            shown += f"; and {more} more"
-        self._limited.log(logging.ERROR, "Relay rejected the configuration", key=shown, **kv, problems=shown)
+            text += f"; and {more} more"
+        self._limited.log(logging.ERROR, "Relay rejected the configuration", key=text, **kv, problems=text)
 
-    def _tell(self) -> None:
+    def _publish_state(self) -> None:
         state = self._plan.state(self._now(), self._wall())
-        if not state.alike(self.state):
+        if not state.is_same(self.state):
             self.state = state
             self._on_state(state)

@@ -35,26 +35,28 @@ class RelayClient:
         self.on_change: Callable[[], None] | None = None
         self.sessions = 0  # connections so far: whoever answers on another one may have forgotten everything
         self._timeout = timeout
-        self._upstream = Upstream(path, hub=hub, limits=Limits(), wait=_WAIT, vet=only_of(uids), reports=_Words(self))
-        self._upstream.on_up = self.tell
+        self._upstream = Upstream(
+            path, hub=hub, limits=Limits(), wait=_WAIT, vet=only_of(uids), reports=_ConnectionLog(self)
+        )
+        self._upstream.on_up = self.notify
         self._client = Client(self._upstream, hub, limit=_REPLY_LIMIT)
 
     @property
     def up(self) -> bool:
-        """Whether it is there."""
+        """Whether the relay is connected."""
         return self._upstream.up
 
     @property
     def last_error(self) -> str:
-        """Why it is not there; empty if it is."""
+        """Why the relay is not connected; empty if it is."""
         return self._upstream.last_error
 
     def start(self) -> None:
-        """Begin to dial."""
+        """Start dialling the relay's config socket."""
         self._upstream.start()
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second: dial again if that is due."""
         self._upstream.tick()
 
     async def close(self) -> None:
@@ -74,14 +76,14 @@ class RelayClient:
         except ValueError as error:
             raise RpcError(Code.INTERNAL, f"the relay's answer cannot be read: {error}") from None
 
-    def tell(self) -> None:
-        """The relay came or went."""
+    def notify(self) -> None:
+        """Call `on_change`: the relay connected or disconnected."""
         if self.on_change is not None:
             self.on_change()
 
 
-class _Words:
-    """Tells the log in words for a relay, and the client that something changed."""
+class _ConnectionLog:
+    """Logs the state of the connection and notifies the client of changes."""
 
     def __init__(self, client: RelayClient) -> None:
         self._client = client
@@ -89,7 +91,7 @@ class _Words:
 
     def unreachable(self, path: str, error: str) -> None:
         self._limited.log(logging.WARNING, "Relay is not reachable", key=error, socket=path, err=error)
-        self._client.tell()
+        self._client.notify()
 
     def connected(self, path: str, connections: int) -> None:
         self._client.sessions += 1
@@ -98,4 +100,4 @@ class _Words:
     def lost(self, path: str, fault: str | None) -> None:
         level, why = (logging.INFO, "closed") if fault is None else (logging.ERROR, fault)
         self._limited.log(level, "Connection to the relay ended", key=why, socket=path, err=why)
-        self._client.tell()
+        self._client.notify()

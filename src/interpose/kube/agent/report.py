@@ -1,9 +1,9 @@
-"""What the cluster is told about the configuration of a node: a condition, an annotation, events. Pure.
+"""Reports about the configuration of a node: a condition, an annotation, events. Pure.
 
-Invariant: what is told depends on what happened and not on when it was told, so that an agent that starts again finds
-its own words on the Node and repeats nothing. Only times and versions are left out of that comparison: the version of a
-map also changes for the sake of other nodes. The annotation is also what an agent that starts again knows of the one
-before it: by which map the node goes.
+Invariant: a report depends on what happened and not on when it is written, so that an agent that starts again finds its
+own reports on the Node and repeats nothing. Only times and versions are left out of that comparison: the version of a
+map also changes for the sake of other nodes. The annotation also tells an agent that starts again by which map the node
+goes.
 """
 
 import json
@@ -37,7 +37,7 @@ _NOT_OURS: Final = (PushPhase.KEPT, PushPhase.FORBIDDEN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedEvent:
-    """Something that happened, in words."""
+    """Reason and message of an Event."""
 
     reason: str
     message: str
@@ -46,10 +46,10 @@ class ReportedEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeReport:
-    """What is to be seen on the Node about its configuration."""
+    """The report on the Node about its configuration."""
 
     status: str  # of the condition
-    told: ReportedEvent
+    event: ReportedEvent
     phase: str
     source: str
     version: str
@@ -58,7 +58,7 @@ class NodeReport:
 
 
 def report_of(state: PushState) -> NodeReport | None:
-    """What is to be seen; None if there is nothing to tell yet."""
+    """The report for a state; None if there is nothing to report yet."""
     if state.phase is PushPhase.WAITING:
         return None
     status, reason, warning = _CONDITIONS[state.phase]
@@ -69,10 +69,10 @@ def report_of(state: PushState) -> NodeReport | None:
     what = f"ConfigMap {chosen.source}" if chosen is not None else "an empty configuration"
     message = _WORDS[state.phase].format(what=what, content=content)
     if state.problems:
-        message = f"{message}: {_joined(state.problems)}"
+        message = f"{message}: {_join_problems(state.problems)}"
     return NodeReport(
         status=status,
-        told=ReportedEvent(reason=reason, message=clipped(message, _MAX_MESSAGE), warning=warning),
+        event=ReportedEvent(reason=reason, message=clip(message, _MAX_MESSAGE), warning=warning),
         phase=state.phase.value,
         source=state.source,
         version=chosen.version if chosen is not None else "",
@@ -82,19 +82,19 @@ def report_of(state: PushState) -> NodeReport | None:
 
 
 def slo_problem(slo: SloState) -> str:
-    """What is wrong with a NodeSLO, in short; empty: nothing."""
-    return clipped(_joined(slo.problems), _MAX_SLO)
+    """The problems of a NodeSLO, in short; empty without any."""
+    return clip(_join_problems(slo.problems), _MAX_SLO)
 
 
-def slo_told(slo: SloState, before: str) -> ReportedEvent | None:
-    """What is to be told about a NodeSLO, if what was wrong with it before was this; None: nothing new."""
+def slo_event(slo: SloState, before: str) -> ReportedEvent | None:
+    """The event for a NodeSLO whose problems were `before`; None if they are the same."""
     problems = slo_problem(slo)
     if slo.phase is SloPhase.UNKNOWN or problems == before:
         return None
     if not problems:
         return ReportedEvent(reason="NodeSLOApplied", message="nothing is wrong with the NodeSLO any more")
-    message = f"NodeSLO is not used, the last good one stays in force: {_joined(slo.problems)}"
-    return ReportedEvent(reason="NodeSLORejected", message=clipped(message, _MAX_MESSAGE), warning=True)
+    message = f"NodeSLO is not used, the last good one stays in force: {_join_problems(slo.problems)}"
+    return ReportedEvent(reason="NodeSLORejected", message=clip(message, _MAX_MESSAGE), warning=True)
 
 
 # -- the annotation
@@ -108,18 +108,18 @@ def annotation(report: NodeReport | None, slo: SloState, node: Object) -> str:
     while len(_compact(fields | {"resourceVersion": longest["resourceVersion"]}).encode()) > _MAX_ANNOTATION:
         if not fields.get("message"):
             break
-        fields["message"] = clipped(fields["message"], max(room, 0))
+        fields["message"] = clip(fields["message"], max(room, 0))
         room -= 16
     return _compact(fields) if fields else ""
 
 
-def annotation_shown(report: NodeReport | None, slo: SloState, node: Object) -> bool:
+def has_annotation(report: NodeReport | None, slo: SloState, node: Object) -> bool:
     """Whether the Node says the same already, no less and no more."""
     wanted = annotation(report, slo, node)
-    return _lasting(shown_status(node)) == _lasting(json.loads(wanted or "{}"))
+    return _without_times(read_status(node)) == _without_times(json.loads(wanted or "{}"))
 
 
-def shown_status(node: Object) -> Mapping[str, Any]:
+def read_status(node: Object) -> Mapping[str, Any]:
     """What the annotation says now; nothing if it cannot be read."""
     text = mapping(metadata(node).get("annotations")).get(STATUS)
     try:
@@ -128,13 +128,13 @@ def shown_status(node: Object) -> Mapping[str, Any]:
         return {}
 
 
-def source_shown(node: Object) -> str | None:
+def reported_source(node: Object) -> str | None:
     """The map that the node goes by, as an agent before us noted it; empty: by none. None: it did not."""
-    shown = shown_status(node)
-    source = shown.get("source")
+    status = read_status(node)
+    source = status.get("source")
     if isinstance(source, str) and source:
         return source
-    return "" if shown.get("state") == PushPhase.WITHDRAWN.value else None
+    return "" if status.get("state") == PushPhase.WITHDRAWN.value else None
 
 
 def annotation_patch(report: NodeReport | None, slo: SloState, node: Object) -> dict[str, Any]:
@@ -143,46 +143,46 @@ def annotation_patch(report: NodeReport | None, slo: SloState, node: Object) -> 
 
 
 def _fields(report: NodeReport | None, slo: SloState, node: Object) -> dict[str, str]:
-    shown = {key: text for key, text in shown_status(node).items() if isinstance(text, str)}
-    nodeslo = shown.pop("nodeSLO", "") if slo.phase is SloPhase.UNKNOWN else slo_problem(slo)
+    status = {key: text for key, text in read_status(node).items() if isinstance(text, str)}
+    nodeslo = status.pop("nodeSLO", "") if slo.phase is SloPhase.UNKNOWN else slo_problem(slo)
     if report is None:
-        fields = {key: shown[key] for key in _FIELDS if key in shown}
+        fields = {key: status[key] for key in _FIELDS if key in status}
     else:
         fields = {
             "state": report.phase,
             "source": report.source,
             "hash": report.digest,
-            "message": report.told.message,
+            "message": report.event.message,
             "resourceVersion": report.version,
             "time": timestamp(report.since),
         }
-    return fields | ({"nodeSLO": clipped(nodeslo, _MAX_SLO)} if nodeslo else {})
+    return fields | ({"nodeSLO": clip(nodeslo, _MAX_SLO)} if nodeslo else {})
 
 
-def _lasting(fields: Mapping[str, Any]) -> dict[str, Any]:
+def _without_times(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key not in ("resourceVersion", "time")}
 
 
 # -- the condition
 
 
-def condition_shown(report: NodeReport, node: Object) -> bool:
+def has_condition(report: NodeReport, node: Object) -> bool:
     """Whether the Node says the same already."""
-    shown = _condition(node)
-    wanted = (report.status, report.told.reason, report.told.message)
-    return (shown.get("status"), shown.get("reason"), shown.get("message")) == wanted
+    current = _condition(node)
+    wanted = (report.status, report.event.reason, report.event.message)
+    return (current.get("status"), current.get("reason"), current.get("message")) == wanted
 
 
 def condition_patch(report: NodeReport, node: Object, wall: float) -> dict[str, Any]:
     """A strategic merge patch of the status of the Node. A condition keeps the time from which it has been so."""
-    shown = _condition(node)
-    before = shown.get("lastTransitionTime")
-    kept = before if shown.get("status") == report.status and isinstance(before, str) else None
+    current = _condition(node)
+    before = current.get("lastTransitionTime")
+    kept = before if current.get("status") == report.status and isinstance(before, str) else None
     condition = {
         "type": CONDITION,
         "status": report.status,
-        "reason": report.told.reason,
-        "message": report.told.message,
+        "reason": report.event.reason,
+        "message": report.event.message,
         "lastHeartbeatTime": timestamp(wall),
         "lastTransitionTime": kept or timestamp(report.since),
     }
@@ -191,20 +191,20 @@ def condition_patch(report: NodeReport, node: Object, wall: float) -> dict[str, 
 
 def _condition(node: Object) -> Mapping[str, Any]:
     conditions = mapping(node.get("status")).get("conditions")
-    for one in conditions if isinstance(conditions, Sequence) else ():
-        if mapping(one).get("type") == CONDITION:
-            return mapping(one)
+    for condition in conditions if isinstance(conditions, Sequence) else ():
+        if mapping(condition).get("type") == CONDITION:
+            return mapping(condition)
     return {}
 
 
 # -- events
 
 
-def event(told: ReportedEvent, node: Object, wall: float, *, once: bool = False) -> dict[str, Any]:
-    """An Event about the Node. `once`: it has the same name whenever it is told, so that there is one of it."""
+def make_event(event: ReportedEvent, node: Object, wall: float, *, once: bool = False) -> dict[str, Any]:
+    """An Event about the Node. `once`: its name depends on the content only, so that there is one of it."""
     about_node = metadata(node)
     name = str(about_node.get("name", ""))
-    content = {"uid": str(about_node.get("uid", "")), "reason": told.reason, "message": told.message}
+    content = {"uid": str(about_node.get("uid", "")), "reason": event.reason, "message": event.message}
     mark = f".{digest(content)[:16]}" if once else f".{int(wall * 1e9):x}"
     moment = timestamp(wall)
     about = {"kind": NODES.kind, "apiVersion": NODES.api_version, "name": name}
@@ -213,9 +213,9 @@ def event(told: ReportedEvent, node: Object, wall: float, *, once: bool = False)
         "kind": EVENTS.kind,
         "metadata": {"name": name[: _MAX_NAME - len(mark)].rstrip(".-") + mark, "namespace": EVENT_NAMESPACE},
         "involvedObject": about | ({"uid": about_node["uid"]} if "uid" in about_node else {}),
-        "reason": told.reason,
-        "message": told.message,
-        "type": "Warning" if told.warning else "Normal",
+        "reason": event.reason,
+        "message": event.message,
+        "type": "Warning" if event.warning else "Normal",
         "source": {"component": COMPONENT, "host": name},
         "reportingComponent": COMPONENT,
         "reportingInstance": name,
@@ -225,8 +225,8 @@ def event(told: ReportedEvent, node: Object, wall: float, *, once: bool = False)
     }
 
 
-def event_again(body: Mapping[str, Any], wall: float) -> dict[str, Any]:
-    """The same Event, once more."""
+def repeat_event(body: Mapping[str, Any], wall: float) -> dict[str, Any]:
+    """The same Event with its count increased."""
     return {**body, "count": body["count"] + 1, "lastTimestamp": timestamp(wall)}
 
 
@@ -251,11 +251,11 @@ _WORDS: Final[Mapping[PushPhase, str]] = {
 
 
 def timestamp(wall: float) -> str:
-    """As Kubernetes writes a moment."""
+    """A time in the format of Kubernetes."""
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def clipped(text: str, most: int) -> str:
+def clip(text: str, most: int) -> str:
     """At most so many bytes, with a mark where something is missing; whole characters, and none that JSON escapes."""
     text = "".join(char if char.isprintable() else " " for char in text)
     data = text.encode("utf-8", "replace")
@@ -264,17 +264,17 @@ def clipped(text: str, most: int) -> str:
     return data[: max(most - 3, 0)].decode("utf-8", "ignore") + "..."[:most]
 
 
-def _joined(problems: Sequence[str]) -> str:
-    shown = "; ".join(problems[:_MAX_SHOWN])
+def _join_problems(problems: Sequence[str]) -> str:
+    text = "; ".join(problems[:_MAX_SHOWN])
     more = len(problems) - _MAX_SHOWN
-    return f"{shown}; and {more} more" if more > 0 else shown
+    return f"{text}; and {more} more" if more > 0 else text
 
 
 def _compact(fields: Mapping[str, str]) -> str:
     return json.dumps(fields, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
 
 
-_SAID: Final[Mapping[PushPhase, str]] = {
+_PROBLEM_TEXTS: Final[Mapping[PushPhase, str]] = {
     PushPhase.REJECTED: "the configuration was rejected",
     PushPhase.UNREACHABLE: "the relay is not reachable",
     PushPhase.FORBIDDEN: "it is not known what the configuration is",
@@ -283,10 +283,12 @@ _SAID: Final[Mapping[PushPhase, str]] = {
 
 def config_problem(choice: ConfigChoice, state: PushState, maps: Sequence[ObservedObject]) -> str:
     """What is wrong; empty if the node has what the cluster wants, or the cluster wants nothing."""
-    if state.phase in _SAID:
-        return f"{_SAID[state.phase]}: {'; '.join(state.problems)}"
+    if state.phase in _PROBLEM_TEXTS:
+        return f"{_PROBLEM_TEXTS[state.phase]}: {'; '.join(state.problems)}"
     if choice.verdict is ChoiceResult.WAIT:
-        reasons = dict.fromkeys(f"ConfigMap {one.name}: {one.problem}" for one in maps if one.problem)
+        reasons = dict.fromkeys(
+            f"ConfigMap {observed.name}: {observed.problem}" for observed in maps if observed.problem
+        )
         return f"it is not known which configuration counts: {'; '.join(reasons) or 'no answer yet'}"
     if choice.verdict is ChoiceResult.CHOSEN and state.phase is not PushPhase.APPLIED:
         return "the relay has not confirmed the configuration yet"

@@ -1,6 +1,6 @@
-"""Where reports are written: each desk knows what it told last, and whether there is something to tell. Pure.
+"""Where reports are written: each sink knows what it wrote last, and whether there is something to write. Pure.
 
-Invariant: what the Node shows already is not told again, also not by an agent that has just started.
+Invariant: what the Node shows already is not written again, also not by an agent that has just started.
 """
 
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from interpose.kube.agent.report import (
     NodeReport,
     ReportedEvent,
     annotation_patch,
-    annotation_shown,
     condition_patch,
-    condition_shown,
-    event,
-    event_again,
-    shown_status,
+    has_annotation,
+    has_condition,
+    make_event,
+    read_status,
+    repeat_event,
+    slo_event,
     slo_problem,
-    slo_told,
 )
 from interpose.kube.client.api import Object, PatchKind
 from interpose.kube.client.objects import metadata, version_of
@@ -32,7 +32,7 @@ _MAX_RECENT: Final = 64
 
 
 class ReportInput(NamedTuple):
-    """What there is to tell, and the Node as it is."""
+    """The reports to write, and the Node as it is."""
 
     node: Object
     report: NodeReport | None
@@ -46,12 +46,12 @@ class ReportWrite:
     body: dict[str, Any]
     patch: PatchKind | None = None
     subresource: str = ""
-    told: ReportedEvent | None = None  # by an Event
+    event: ReportedEvent | None = None  # by an Event
     repeated: bool = False  # the Event is there already, and counted up
 
 
 class ReportSink(Protocol):
-    """Told what there is to tell, it says what to write. Only `look` and `done` change what it knows."""
+    """Decides what to write for a report. Only `look` and `done` change its state."""
 
     kind: str
 
@@ -59,20 +59,20 @@ class ReportSink(Protocol):
         """Take note of what the Node shows."""
 
     def next(self, view: ReportInput, now: float, wall: float) -> ReportWrite | None:
-        """What is to be written; None if all is told."""
+        """The next write; None if all is written."""
 
     def ready_at(self, view: ReportInput, now: float) -> float:
-        """From when on it may be written."""
+        """The time from which on it may be written."""
 
     def again_at(self, view: ReportInput, now: float) -> float | None:
         """When there may be something to write though there is nothing now and nothing happens; None: never."""
 
     def done(self, view: ReportInput, write: ReportWrite, now: float) -> None:
-        """It was written."""
+        """Note that a write succeeded."""
 
 
 class _Written(NamedTuple):
-    """What a Node was told last: which Node, and what."""
+    """The last write: which Node, and the report."""
 
     uid: object
     report: NodeReport | None
@@ -84,19 +84,19 @@ class _Written(NamedTuple):
 
 
 class NodeReportSink:
-    """Something that is to be seen on the Node."""
+    """Writes a report into the Node itself."""
 
     def __init__(
         self,
         kind: str,
         *,
-        shown: Callable[[ReportInput], bool],
+        is_reported: Callable[[ReportInput], bool],
         body: Callable[[ReportInput, float], dict[str, Any]],
         patch: PatchKind,
         subresource: str = "",
     ) -> None:
         self.kind = kind
-        self._shown = shown
+        self._is_reported = is_reported
         self._body = body
         self._patch = patch
         self._subresource = subresource
@@ -105,21 +105,20 @@ class NodeReportSink:
         self._version = ""  # of the Node when it was written
 
     def look(self, view: ReportInput) -> None:
-        """The Node is asked each time."""
+        """Nothing to note: `next` compares with the Node."""
 
     def next(self, view: ReportInput, now: float, wall: float) -> ReportWrite | None:
         """Also if somebody else has taken it away, or the Node is another one of the same name."""
-        if self._shown(view) or self._is_on_its_way(view, now):
+        if self._is_reported(view) or self._awaits_watch(view, now):
             return None
         return ReportWrite(body=self._body(view, wall), patch=self._patch, subresource=self._subresource)
 
     def ready_at(self, view: ReportInput, now: float) -> float:
-        """At once."""
         return now
 
     def again_at(self, view: ReportInput, now: float) -> float | None:
         """What we wrote should be seen by then. As long as nothing new is seen of the Node, nothing is missing."""
-        if self._shown(view) or not self._is_on_its_way(view, now) or version_of(view.node) == self._version:
+        if self._is_reported(view) or not self._awaits_watch(view, now) or version_of(view.node) == self._version:
             return None
         return self._written_at + LAG
 
@@ -127,34 +126,34 @@ class NodeReportSink:
         self._written, self._written_at = _Written.of(view), now
         self._version = version_of(view.node)
 
-    def _is_on_its_way(self, view: ReportInput, now: float) -> bool:
+    def _awaits_watch(self, view: ReportInput, now: float) -> bool:
         if _Written.of(view) != self._written:
             return False
         return now < self._written_at + LAG or version_of(view.node) == self._version
 
 
-def condition_desk() -> NodeReportSink:
-    """The condition of the Node."""
+def condition_sink() -> NodeReportSink:
+    """A sink for the condition of the Node."""
     return NodeReportSink(
         "condition",
-        shown=lambda view: view.report is None or condition_shown(view.report, view.node),
+        is_reported=lambda view: view.report is None or has_condition(view.report, view.node),
         body=lambda view, wall: {} if view.report is None else condition_patch(view.report, view.node, wall),
         patch=PatchKind.STRATEGIC,
         subresource="status",
     )
 
 
-def annotation_desk() -> NodeReportSink:
-    """The annotation of the Node."""
+def annotation_sink() -> NodeReportSink:
+    """A sink for the annotation of the Node."""
     return NodeReportSink(
         "annotation",
-        shown=lambda view: annotation_shown(view.report, view.slo, view.node),
+        is_reported=lambda view: has_annotation(view.report, view.slo, view.node),
         body=lambda view, _wall: annotation_patch(view.report, view.slo, view.node),
         patch=PatchKind.MERGE,
     )
 
 
-class Budget:
+class EventBudget:
     """How many events there may be: some at once, and as many an hour in the long run."""
 
     def __init__(self, now: float) -> None:
@@ -167,7 +166,7 @@ class Budget:
         return now if self._left >= 1.0 else now + (1.0 - self._left) * 3600.0 / MOST_EVENTS
 
     def spend(self, now: float) -> None:
-        """There was one."""
+        """Count an event that was written."""
         self._refill(now)
         self._left -= 1.0
 
@@ -176,7 +175,7 @@ class Budget:
         self._at = now
 
 
-class _Past(NamedTuple):
+class _PastEvent(NamedTuple):
     """An Event that was written: when that was first, and how it is now."""
 
     since: float
@@ -188,108 +187,112 @@ class EventReportSink:
 
     kind = "event"
 
-    def __init__(self, subject: "EventSubject", budget: Budget, *, unseen: bool = False) -> None:
+    def __init__(self, subject: "EventSubject", budget: EventBudget, *, unseen: bool = False) -> None:
         """`unseen`: nothing on the Node shows what was told; the API server knows whether it was, by the name of it."""
         self._unseen = unseen
         self._subject = subject
         self._budget = budget
-        self._recent: dict[ReportedEvent, _Past] = {}
+        self._recent: dict[ReportedEvent, _PastEvent] = {}
 
     def look(self, view: ReportInput) -> None:
-        """Of what an agent before us told."""
+        """Note what the previous agent reported."""
         self._subject.look(view)
 
     def next(self, view: ReportInput, now: float, wall: float) -> ReportWrite | None:
-        """The first one of a run may be what the run before told last."""
-        told = self._subject.news(view)
-        if told is None:
+        """The next event; the first one of a run may be the last one of the previous run."""
+        pending = self._subject.pending_event(view)
+        if pending is None:
             return None
-        if (past := self._recall(told, now)) is not None:
-            return ReportWrite(body=event_again(past.body, wall), told=told, repeated=True)
-        return ReportWrite(body=event(told, view.node, wall, once=self._unseen and not self._recent), told=told)
+        if (past := self._recall(pending, now)) is not None:
+            return ReportWrite(body=repeat_event(past.body, wall), event=pending, repeated=True)
+        return ReportWrite(
+            body=make_event(pending, view.node, wall, once=self._unseen and not self._recent), event=pending
+        )
 
     def ready_at(self, view: ReportInput, now: float) -> float:
         """One that is there already costs nothing."""
-        told = self._subject.news(view)
-        return now if told is not None and self._recall(told, now) is not None else self._budget.ready_at(now)
+        pending = self._subject.pending_event(view)
+        return now if pending is not None and self._recall(pending, now) is not None else self._budget.ready_at(now)
 
     def again_at(self, view: ReportInput, now: float) -> float | None:
         """Never: events are about what happens."""
         return None
 
     def done(self, view: ReportInput, write: ReportWrite, now: float) -> None:
-        self._subject.told(view)
-        if write.told is None:
+        self._subject.mark_reported(view)
+        if write.event is None:
             raise ValueError("an Event has a reason and a message")
         if not write.repeated:
             self._budget.spend(now)
-        since = self._recent[write.told].since if write.repeated else now
-        self._recent.pop(write.told, None)
-        self._recent[write.told] = _Past(since, write.body)
+        since = self._recent[write.event].since if write.repeated else now
+        self._recent.pop(write.event, None)
+        self._recent[write.event] = _PastEvent(since, write.body)
         if len(self._recent) > _MAX_RECENT:
             del self._recent[next(iter(self._recent))]
 
-    def _recall(self, told: ReportedEvent, now: float) -> _Past | None:
-        past = self._recent.get(told)
+    def _recall(self, event: ReportedEvent, now: float) -> _PastEvent | None:
+        past = self._recent.get(event)
         return past if past is not None and now < past.since + REPEATED_AFTER else None
 
 
 class EventSubject(Protocol):
-    """What events are about."""
+    """The subject of events: configuration or NodeSLO."""
 
     def look(self, view: ReportInput) -> None:
         """Take note of what the Node shows: before it does so because we wrote it."""
 
-    def news(self, view: ReportInput) -> ReportedEvent | None:
-        """What has not been told; None if there is nothing."""
+    def pending_event(self, view: ReportInput) -> ReportedEvent | None:
+        """The event that was not written yet; None if there is none."""
 
-    def told(self, view: ReportInput) -> None:
-        """That is told now."""
+    def mark_reported(self, view: ReportInput) -> None:
+        """Note that the pending event was written."""
 
 
 class ConfigSubject:
-    """How the configuration of the node goes."""
+    """Events about the configuration of the node."""
 
     def __init__(self) -> None:
-        self._told: ReportedEvent | None = None
-        self._began = False
+        self._reported_event: ReportedEvent | None = None
+        self._has_observed = False
 
     def look(self, view: ReportInput) -> None:
-        if not self._began and view.report is not None:
-            self._began, self._told = True, self._shown(view.report, view)
+        if not self._has_observed and view.report is not None:
+            self._has_observed, self._reported_event = True, self._event_on_node(view.report, view)
 
-    def news(self, view: ReportInput) -> ReportedEvent | None:
+    def pending_event(self, view: ReportInput) -> ReportedEvent | None:
         if view.report is None:
             return None
-        before = self._told if self._began else self._shown(view.report, view)
-        return view.report.told if view.report.told != before else None
+        before = self._reported_event if self._has_observed else self._event_on_node(view.report, view)
+        return view.report.event if view.report.event != before else None
 
-    def told(self, view: ReportInput) -> None:
-        self._told = view.report.told if view.report is not None else None
+    def mark_reported(self, view: ReportInput) -> None:
+        self._reported_event = view.report.event if view.report is not None else None
 
     @staticmethod
-    def _shown(report: NodeReport, view: ReportInput) -> ReportedEvent | None:
-        """What there is to tell, if an agent before us told it."""
-        as_text = shown_status(view.node).get("message") == report.told.message
-        return report.told if as_text or condition_shown(report, view.node) else None
+    def _event_on_node(report: NodeReport, view: ReportInput) -> ReportedEvent | None:
+        """The present event, if the previous agent wrote it."""
+        as_text = read_status(view.node).get("message") == report.event.message
+        return report.event if as_text or has_condition(report, view.node) else None
 
 
 class SloSubject:
-    """What is wrong with the NodeSLO."""
+    """Events about problems of the NodeSLO."""
 
     def __init__(self) -> None:
-        self._told: str | None = None
+        self._reported_event: str | None = None
 
     def look(self, view: ReportInput) -> None:
-        if self._told is None:
-            self._told = self._shown(view)
+        if self._reported_event is None:
+            self._reported_event = self._problem_on_node(view)
 
-    def news(self, view: ReportInput) -> ReportedEvent | None:
-        return slo_told(view.slo, self._told if self._told is not None else self._shown(view))
+    def pending_event(self, view: ReportInput) -> ReportedEvent | None:
+        return slo_event(
+            view.slo, self._reported_event if self._reported_event is not None else self._problem_on_node(view)
+        )
 
-    def told(self, view: ReportInput) -> None:
-        self._told = slo_problem(view.slo)
+    def mark_reported(self, view: ReportInput) -> None:
+        self._reported_event = slo_problem(view.slo)
 
     @staticmethod
-    def _shown(view: ReportInput) -> str:
-        return str(shown_status(view.node).get("nodeSLO", ""))
+    def _problem_on_node(view: ReportInput) -> str:
+        return str(read_status(view.node).get("nodeSLO", ""))

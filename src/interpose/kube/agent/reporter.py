@@ -1,7 +1,7 @@
-"""Tells the cluster how the configuration of the node goes: events, condition, annotation.
+"""Reports the state of the node's configuration to the cluster: events, condition, annotation.
 
-Only what changed is told, the newest report wins, and each kind goes its own way: one that is forbidden, fails or hangs
-holds up no other. An API server that is away is everyday: the newest report goes out when it is back.
+Only changes are written, the newest report wins, and the kinds are independent: one that is forbidden, fails or hangs
+does not delay another. If the API server is away, the newest report is written when it is back.
 """
 
 import asyncio
@@ -17,15 +17,15 @@ from interpose.kube.agent.node_document import SloState
 from interpose.kube.agent.push_state import PushState
 from interpose.kube.agent.report import EVENT_NAMESPACE, NodeReport, report_of
 from interpose.kube.agent.report_sinks import (
-    Budget,
     ConfigSubject,
+    EventBudget,
     EventReportSink,
     ReportInput,
     ReportSink,
     ReportWrite,
     SloSubject,
-    annotation_desk,
-    condition_desk,
+    annotation_sink,
+    condition_sink,
 )
 from interpose.kube.client.api import EVENTS, NODES, ApiError, Object, PatchKind, Resource
 from interpose.log import RateLimited
@@ -42,36 +42,36 @@ _LONGEST_PAUSE: Final = 120.0
 
 
 class Writes(Protocol):
-    """What is needed of an API server."""
+    """The part of the API client that reports need."""
 
     async def create(self, resource: Resource, body: Object, *, namespace: str = "") -> Object:
-        """A new object."""
+        """Create an object, see `Api.create`."""
 
     async def patch(
         self, resource: Resource, name: str, patch: Any, *, kind: PatchKind, namespace: str = "", subresource: str = ""
     ) -> Object:
-        """Change parts of an object."""
+        """Change parts of an object, see `Api.patch`."""
 
 
-class _Place:
-    """A desk, and when it may be gone to."""
+class _SinkState:
+    """A sink, and when it may be written to."""
 
-    def __init__(self, desk: ReportSink, chance: Callable[[], float]) -> None:
-        self.desk = desk
+    def __init__(self, sink: ReportSink, chance: Callable[[], float]) -> None:
+        self.sink = sink
         self.wake = asyncio.Event()
         self.not_before = 0.0
         self.backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random=chance)
 
 
 class Reporter:
-    """`seen` is the Node as it is followed; nothing is told before it is known. Counters are plain numbers."""
+    """Writes reports. `observed_node` returns the watched Node; nothing is written before it is known."""
 
     def __init__(
         self,
         api: Writes,
         *,
         node: str,
-        seen: Callable[[], Object | None],
+        observed_node: Callable[[], Object | None],
         kinds: Collection[str] = KINDS,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -82,101 +82,101 @@ class Reporter:
         self.results: Counter[tuple[str, str]] = Counter()  # by kind, and written or failed
         self._api = api
         self._node = node
-        self._seen = seen
+        self._observed_node = observed_node
         self._now = now
         self._wall = wall
         self._pause = pause
         self._report: NodeReport | None = None
         self._slo = SloState()
         self._limited = RateLimited(_log, interval=600.0, clock=now)
-        budget = Budget(now())
+        budget = EventBudget(now())
         # Events look first: they are left out if the Node shows already what they would tell.
-        desks: list[ReportSink] = []
+        sinks: list[ReportSink] = []
         if "event" in kinds:
-            desks += [
+            sinks += [
                 EventReportSink(ConfigSubject(), budget, unseen=not {"annotation", "condition"} & set(kinds)),
                 EventReportSink(SloSubject(), budget, unseen="annotation" not in kinds),
             ]
         if "condition" in kinds:
-            desks.append(condition_desk())
+            sinks.append(condition_sink())
         if "annotation" in kinds:
-            desks.append(annotation_desk())
-        self._places = [_Place(desk, chance) for desk in desks]
+            sinks.append(annotation_sink())
+        self._sinks = [_SinkState(sink, chance) for sink in sinks]
 
     @property
     def pending(self) -> tuple[str, ...]:
-        """The kinds that have something to tell which is not told yet."""
+        """The kinds whose present report is not written yet."""
         if (view := self._view()) is None:
             return ()
         now, wall = self._now(), self._wall()
-        kinds = [place.desk.kind for place in self._places if place.desk.next(view, now, wall) is not None]
+        kinds = [state.sink.kind for state in self._sinks if state.sink.next(view, now, wall) is not None]
         return tuple(dict.fromkeys(kinds))
 
     def on_state(self, state: PushState) -> None:
-        """The configuration of the node has another state."""
+        """Called when the state of the configuration changed."""
         self._report = report_of(state)
         self.poke()
 
     def on_slo(self, slo: SloState) -> None:
-        """So has its NodeSLO."""
+        """Called when the state of the NodeSLO changed."""
         self._slo = slo
         self.poke()
 
     def poke(self) -> None:
-        """The Node changed."""
-        for place in self._places:
-            place.wake.set()
+        """Wake all sinks: the Node or a report changed."""
+        for state in self._sinks:
+            state.wake.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Write reports until cancelled."""
         bag = TaskBag()
         try:
-            for place in self._places:
-                bag.spawn(self._keep(place), name=f"report by {place.desk.kind}")
+            for state in self._sinks:
+                bag.spawn(self._run_sink(state), name=f"report by {state.sink.kind}")
             await asyncio.Event().wait()
         finally:
             await bag.cancel()
 
-    async def _keep(self, place: _Place) -> None:
+    async def _run_sink(self, state: _SinkState) -> None:
         while True:
-            place.wake.clear()
+            state.wake.clear()
             try:
-                moment = await self._attend(place)
+                due = await self._serve_sink(state)
             except (ApiError, UnreachableError) as error:
-                moment = self._failed(place, str(error), error.retry_after if isinstance(error, ApiError) else None)
+                due = self._failed(state, str(error), error.retry_after if isinstance(error, ApiError) else None)
             except Exception as error:  # a mistake of ours must not end the loop
-                moment = self._failed(place, f"{type(error).__name__}: {error}", None)
-            await self._pause(place.wake, None if moment is None else max(moment - self._now(), LEAST_PAUSE))
+                due = self._failed(state, f"{type(error).__name__}: {error}", None)
+            await self._pause(state.wake, None if due is None else max(due - self._now(), LEAST_PAUSE))
 
     def _view(self) -> ReportInput | None:
-        node = self._seen()
+        node = self._observed_node()
         return ReportInput(node, self._report, self._slo) if node is not None else None
 
-    async def _attend(self, place: _Place) -> float | None:
+    async def _serve_sink(self, state: _SinkState) -> float | None:
         """Write what is to be written; when to come back if nothing happens before."""
         if (view := self._view()) is None:
             return None
-        now, desk = self._now(), place.desk
-        desk.look(view)
-        write = desk.next(view, now, self._wall())
+        now, sink = self._now(), state.sink
+        sink.look(view)
+        write = sink.next(view, now, self._wall())
         if write is None:
-            return desk.again_at(view, now)
-        if (ready := max(place.not_before, desk.ready_at(view, now))) > now:
+            return sink.again_at(view, now)
+        if (ready := max(state.not_before, sink.ready_at(view, now))) > now:
             return ready
-        self.results[desk.kind, "written"] += await self._write(write)
-        self.problems.pop(desk.kind, None)
-        place.backoff.reset()
-        place.not_before = self._now() + (0.0 if write.told is not None and not write.repeated else _SPACING)
-        desk.done(view, write, self._now())
+        self.results[sink.kind, "written"] += await self._write(write)
+        self.problems.pop(sink.kind, None)
+        state.backoff.reset()
+        state.not_before = self._now() + (0.0 if write.event is not None and not write.repeated else _SPACING)
+        sink.done(view, write, self._now())
         return self._now()  # something may have happened meanwhile
 
-    def _failed(self, place: _Place, problem: str, asked: float | None) -> float:
-        kind = place.desk.kind
+    def _failed(self, state: _SinkState, problem: str, retry_after: float | None) -> float:
+        kind = state.sink.kind
         self.results[kind, "failed"] += 1
         self.problems[kind] = problem
-        place.not_before = self._now() + place.backoff.next(asked)
+        state.not_before = self._now() + state.backoff.next(retry_after)
         self._limited.log(logging.WARNING, "Failed to write report", key=kind, kind=kind, err=problem)
-        return place.not_before
+        return state.not_before
 
     async def _write(self, write: ReportWrite) -> bool:
         """False if the very same was there already."""

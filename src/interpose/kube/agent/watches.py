@@ -33,7 +33,7 @@ GROUP_SPACING: Final = 10.0
 
 
 class WatcherProtocol(Protocol):
-    """What is needed of a Follower."""
+    """The part of an ObjectWatcher that is used here."""
 
     known: bool
     object: Object | None
@@ -45,39 +45,39 @@ class WatcherProtocol(Protocol):
     failures: int
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Watch the object until cancelled."""
 
 
 class WatcherFactory(Protocol):
-    """Makes one."""
+    """Makes the watcher of one object."""
 
     def __call__(
         self, api: Api, resource: Resource, *, name: str, namespace: str = "", changed: Callable[[], None]
     ) -> WatcherProtocol:
-        """As the class Follower does."""
+        """Same parameters as the class ObjectWatcher."""
 
 
-class Later(Protocol):
-    """Calls something back after some seconds; what it returns takes that back."""
+class CallLater(Protocol):
+    """Schedules a callback after some seconds; the returned handle cancels it."""
 
     def __call__(self, seconds: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        """As call_later of a loop does."""
+        """Same parameters as call_later of a loop."""
 
 
-def later(seconds: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
-    """In the loop that runs."""
+def call_later(seconds: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    """Schedule a callback in the running loop."""
     return asyncio.get_running_loop().call_later(seconds, callback)
 
 
 class WatchCounts(NamedTuple):
-    """How much there was to do."""
+    """Counters of lists, watches and failures."""
 
     lists: int = 0
     watches: int = 0
     failures: int = 0
 
     def plus(self, one: WatcherProtocol) -> "WatchCounts":
-        """With those of one more."""
+        """The sum with the counters of a watcher."""
         return WatchCounts(self.lists + one.lists, self.watches + one.watches, self.failures + one.failures)
 
 
@@ -100,7 +100,7 @@ class NodeWatches:
         went_by: Callable[[Object | None], str | None] = lambda _node: None,
         make: WatcherFactory = ObjectWatcher,
         now: Callable[[], float] = time.monotonic,
-        after: Later = later,
+        after: CallLater = call_later,
     ) -> None:
         """`base` is what names of ConfigMaps begin with; without `maps` and `slo` only the Node is followed.
 
@@ -134,25 +134,29 @@ class NodeWatches:
     @property
     def node(self) -> ObservedObject:
         """The Node we run on."""
-        return _seen(self._node_name, self._node)
+        return _observe(self._node_name, self._node)
 
     @property
     def slo(self) -> ObservedObject:
         """Its NodeSLO, if somebody wants to know."""
-        return ObservedObject(self._node_name, False, None) if self._slo is None else _seen(self._node_name, self._slo)
+        return (
+            ObservedObject(self._node_name, False, None) if self._slo is None else _observe(self._node_name, self._slo)
+        )
 
     @property
     def maps(self) -> list[ObservedObject]:
         """The ConfigMaps that may count, the first that exists does."""
-        seen = []
+        observed = []
         for name in self._names():
-            follower = self._maps.get(name)
-            if follower is not None:
-                seen.append(_seen(name, follower))
+            watcher = self._maps.get(name)
+            if watcher is not None:
+                observed.append(_observe(name, watcher))
             else:
-                trouble = self._node.problem or "there is no such Node yet" if self._node.known else self._node.problem
-                seen.append(ObservedObject(name, False, None, f"the group is not known: {trouble}" if trouble else ""))
-        return seen
+                problem = self._node.problem or "there is no such Node yet" if self._node.known else self._node.problem
+                observed.append(
+                    ObservedObject(name, False, None, f"the group is not known: {problem}" if problem else "")
+                )
+        return observed
 
     @property
     def followers(self) -> Iterator[tuple[str, str, WatcherProtocol]]:
@@ -168,14 +172,14 @@ class NodeWatches:
     def counts(self) -> dict[str, WatchCounts]:
         """By kind; never less than before."""
         found = {CONFIG_MAPS.kind: self._past} if self._follows_maps else {}
-        for kind, _, follower in self.followers:
-            found[kind] = found.get(kind, WatchCounts()).plus(follower)
+        for kind, _, watcher in self.followers:
+            found[kind] = found.get(kind, WatchCounts()).plus(watcher)
         return found
 
     # -- following
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start watching the objects."""
         self._tasks.spawn(self._node.run(), name="follow the Node")
         if self._slo is not None:
             self._tasks.spawn(self._slo.run(), name="follow the NodeSLO")
@@ -188,7 +192,7 @@ class NodeWatches:
             self._follow_maps()
 
     async def close(self) -> None:
-        """Look no more."""
+        """Stop watching the objects."""
         if self._regrouping is not None:
             self._regrouping.cancel()
         await self._tasks.cancel()
@@ -211,11 +215,11 @@ class NodeWatches:
             self._map_tasks.pop(name).cancel()
         for name in wanted:
             if name not in self._maps:
-                follower = self._make(
+                watcher = self._make(
                     self._api, CONFIG_MAPS, name=name, namespace=self._namespace, changed=self._maps_changed
                 )
-                self._maps[name] = follower
-                self._map_tasks[name] = self._tasks.spawn(follower.run(), name=f"follow ConfigMap {name}")
+                self._maps[name] = watcher
+                self._map_tasks[name] = self._tasks.spawn(watcher.run(), name=f"follow ConfigMap {name}")
         self._maps_changed()
 
     def _maps_changed(self) -> None:
@@ -262,5 +266,5 @@ class NodeWatches:
         return value if isinstance(value, str) else ""
 
 
-def _seen(name: str, follower: WatcherProtocol) -> ObservedObject:
-    return ObservedObject(name, follower.known, follower.object, follower.problem, follower.forbidden, follower.current)
+def _observe(name: str, watcher: WatcherProtocol) -> ObservedObject:
+    return ObservedObject(name, watcher.known, watcher.object, watcher.problem, watcher.forbidden, watcher.current)

@@ -80,7 +80,7 @@ class KubeClient:
         await self._http.close()
 
     async def get(self, resource: Resource, name: str, *, namespace: str = "") -> Object:
-        """One object."""
+        """One object, see `Api.get`."""
         path = resource.path(namespace=namespace, name=name)
         try:
             return await self._read("get", self._request("GET", path), lambda body: read_one(body, resource))
@@ -117,13 +117,13 @@ class KubeClient:
         async with AsyncExitStack() as stack:
             request = self._request("GET", resource.path(namespace=namespace), query)
             begun = asyncio.get_running_loop().time()
-            with self._accounting("watch"):
+            with self._count_failures("watch"):
                 answer = await self._answer("watch", request, stack, begun, _WATCH_HEAD)
-                self._took("watch", answer)
+                self._count_answer("watch", answer)
             lines = Lines(self._limits.body)
             while True:
-                with self._accounting(""):
-                    data = await self._within(begun, lasting + _WATCH_MARGIN, answer.read())
+                with self._count_failures(""):
+                    data = await self._await_until(begun, lasting + _WATCH_MARGIN, answer.read())
                     whole = lines.feed(data)
                     if not data and lines.cut:
                         raise ValueError("the watch was cut in the middle of a line")
@@ -131,12 +131,12 @@ class KubeClient:
                     return
                 self.last_answer = self._clock()
                 for line in whole:
-                    with self._accounting(""):
+                    with self._count_failures(""):
                         event = read_event(line)
                     yield event
 
     async def create(self, resource: Resource, body: Object, *, namespace: str = "") -> Object:
-        """A new object."""
+        """Create an object, see `Api.create`."""
         request = self._write("POST", resource.path(namespace=namespace), body)
         return await self._read("create", request, read_object)
 
@@ -190,52 +190,52 @@ class KubeClient:
         """A whole answer and what it means."""
         begun = asyncio.get_running_loop().time()
         async with AsyncExitStack() as stack:
-            with self._accounting(verb):
+            with self._count_failures(verb):
                 answer = await self._answer(verb, request, stack, begun, self._timeout)
-                meaning = read(await self._within(begun, self._timeout, answer.read_all()))
-            self._took(verb, answer)
+                meaning = read(await self._await_until(begun, self._timeout, answer.read_all()))
+            self._count_answer(verb, answer)
             return meaning
 
     async def _answer(
         self, verb: str, request: HttpRequest, stack: AsyncExitStack, begun: float, timeout: float
     ) -> HttpResponse:
         """An answer that is no error, in the care of `stack`."""
-        grant = await self._granted(begun, timeout, self._credentials.grant())
-        answer = await self._sent(request, grant, stack, begun, timeout)
+        credentials = await self._await_credentials(begun, timeout, self._credentials.current())
+        answer = await self._send(request, credentials, stack, begun, timeout)
         if answer.status == 401:
-            newer = await self._granted(begun, timeout, self._credentials.renewed(grant))
+            newer = await self._await_credentials(begun, timeout, self._credentials.renew(credentials))
             if newer is not None:
-                self._took(verb, answer)
+                self._count_answer(verb, answer)
                 await stack.aclose()
-                answer = await self._sent(request, newer, stack, begun, timeout)
+                answer = await self._send(request, newer, stack, begun, timeout)
         if answer.status >= 400:
-            body = await self._within(begun, timeout, answer.read_all())
-            self._took(verb, answer)
+            body = await self._await_until(begun, timeout, answer.read_all())
+            self._count_answer(verb, answer)
             raise read_error(answer.status, answer.headers, body)
         return answer
 
-    async def _sent(
-        self, request: HttpRequest, grant: RequestCredentials, stack: AsyncExitStack, begun: float, timeout: float
+    async def _send(
+        self, request: HttpRequest, credentials: RequestCredentials, stack: AsyncExitStack, begun: float, timeout: float
     ) -> HttpResponse:
-        if grant.authorization:
-            request = replace(request, headers=(*request.headers, ("Authorization", grant.authorization)))
-        asked = stack.enter_async_context(self._http.send_request(request, grant.context))
-        return await self._within(begun, timeout, asked)
+        if credentials.authorization:
+            request = replace(request, headers=(*request.headers, ("Authorization", credentials.authorization)))
+        answer = stack.enter_async_context(self._http.send_request(request, credentials.context))
+        return await self._await_until(begun, timeout, answer)
 
-    async def _within(self, begun: float, timeout: float, wanted: Awaitable[_T], what: str = "answer") -> _T:
+    async def _await_until(self, begun: float, timeout: float, wanted: Awaitable[_T], awaited: str = "answer") -> _T:
         try:
             async with asyncio.timeout_at(begun + timeout):
                 return await wanted
         except TimeoutError:
-            raise UnreachableError(f"{self.access.server}: no {what} within {timeout:g} s") from None
+            raise UnreachableError(f"{self.access.server}: no {awaited} within {timeout:g} s") from None
 
-    async def _granted(self, begun: float, timeout: float, wanted: Awaitable[_T]) -> _T:
+    async def _await_credentials(self, begun: float, timeout: float, wanted: Awaitable[_T]) -> _T:
         try:
-            return await self._within(begun, timeout, wanted, "credentials")
+            return await self._await_until(begun, timeout, wanted, "credentials")
         except ConfigError as error:
             raise UnreachableError(f"{self.access.server}: {error}") from None
 
-    def _took(self, verb: str, answer: HttpResponse) -> None:
+    def _count_answer(self, verb: str, answer: HttpResponse) -> None:
         """An answer counts when it is whole; that of a watch, when it begins."""
         self.requests[verb, str(answer.status)] += 1
         if answer.status == 401:  # it is there, but not for us: we can neither learn nor tell anything
@@ -244,7 +244,7 @@ class KubeClient:
             self.last_error, self.last_answer = "", self._clock()
 
     @contextmanager
-    def _accounting(self, verb: str) -> Iterator[None]:
+    def _count_failures(self, verb: str) -> Iterator[None]:
         """What has no usable answer is an UnreachableError and remembered; without a verb it was counted already."""
         try:
             yield

@@ -32,44 +32,44 @@ class RequestCredentials:
 
 
 class CredentialSource:
-    """Makes grants for an access. ConfigError says why there is none."""
+    """Makes the credentials of requests. ConfigError says why there are none."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
         self._limited = RateLimited(_log)
         self._runner = PluginRunner(access.user.plugin) if access.user.plugin is not None else None
         self._token = ""
-        self._token_seen: object = None
+        self._token_stamp: object = None
         self._context: ssl.SSLContext | None = None
-        self._context_seen: object = None
+        self._context_stamp: object = None
 
-    async def grant(self) -> RequestCredentials:
-        """For a request that is to be made now."""
-        given = await self._runner.credential() if self._runner is not None else None
-        return self._make(given)
+    async def current(self) -> RequestCredentials:
+        """The credentials for a request that is made now."""
+        credential = await self._runner.credential() if self._runner is not None else None
+        return self._make(credential)
 
-    async def renewed(self, refused: RequestCredentials) -> RequestCredentials | None:
-        """After a 401: newer ones than the grant that was refused, or None if there are none."""
-        given = None
+    async def renew(self, refused: RequestCredentials) -> RequestCredentials | None:
+        """After a 401: newer credentials than the refused ones, or None if there are none."""
+        credential = None
         if self._runner is not None:
             held = self._runner.held
             # Somebody else may have had the same answer and asked the program already.
             same = held is not None and self._make(held) == refused
-            given = await self._runner.credential(refused=held if same else None)
-        self._token_seen = None  # files are read again, even if they look the same
-        newer = self._make(given)
+            credential = await self._runner.credential(refused=held if same else None)
+        self._token_stamp = None  # files are read again, even if they look the same
+        newer = self._make(credential)
         return None if newer == refused else newer
 
     async def close(self) -> None:
-        """Nothing is asked for any more."""
+        """End the credential program, if one runs."""
         if self._runner is not None:
             await self._runner.close()
 
-    def _make(self, given: ExecCredential | None) -> RequestCredentials:
-        context = self._tls(given) if self._access.server.scheme == "https" else None
-        return RequestCredentials(authorization=self._authorization(given), context=context)
+    def _make(self, credential: ExecCredential | None) -> RequestCredentials:
+        context = self._tls(credential) if self._access.server.scheme == "https" else None
+        return RequestCredentials(authorization=self._authorization(credential), context=context)
 
-    def _authorization(self, given: ExecCredential | None) -> str:
+    def _authorization(self, credential: ExecCredential | None) -> str:
         user = self._access.user
         if user.token_file:
             return _bearer(self._file_token(user.token_file), user.token_file)
@@ -77,13 +77,13 @@ class CredentialSource:
             return _bearer(user.token, self._access.source)
         if user.name:
             return "Basic " + base64.b64encode(f"{user.name}:{user.password}".encode()).decode()
-        if given is not None and given.token and user.plugin is not None:
-            return _bearer(given.token, user.plugin.command)
+        if credential is not None and credential.token and user.plugin is not None:
+            return _bearer(credential.token, user.plugin.command)
         return ""
 
     def _file_token(self, path: str) -> str:
-        seen = _look(path)
-        if seen is None or seen != self._token_seen:
+        stamp = _stamp(path)
+        if stamp is None or stamp != self._token_stamp:
             try:
                 token = read_text(path, _MAX_TOKEN).strip()
                 if not token:
@@ -94,16 +94,16 @@ class CredentialSource:
                     raise
                 self._limited.log(logging.WARNING, "Failed to read token, keeping the last one", err=str(error))
                 return self._token
-            self._token, self._token_seen = token, seen
+            self._token, self._token_stamp = token, stamp
         return self._token
 
-    def _tls(self, given: ExecCredential | None) -> ssl.SSLContext:
+    def _tls(self, credential: ExecCredential | None) -> ssl.SSLContext:
         access, user = self._access, self._access.user
         certificate, key = user.certificate, user.key
-        if given is not None and given.certificate:
-            certificate, key = Pem(text=given.certificate), Pem(text=given.key)
-        seen = tuple(pem.text or _look(pem.file) for pem in (access.authorities, certificate, key))
-        if self._context is None or seen != self._context_seen:
+        if credential is not None and credential.certificate:
+            certificate, key = Pem(text=credential.certificate), Pem(text=credential.key)
+        stamp = tuple(pem.text or _stamp(pem.file) for pem in (access.authorities, certificate, key))
+        if self._context is None or stamp != self._context_stamp:
             try:
                 context = make_context(
                     authorities=access.authorities, insecure=access.insecure, certificate=certificate, key=key
@@ -113,7 +113,7 @@ class CredentialSource:
                     raise
                 self._limited.log(logging.WARNING, "Invalid certificates, keeping the last ones", err=str(error))
                 return self._context
-            self._context, self._context_seen = context, seen
+            self._context, self._context_stamp = context, stamp
         return self._context
 
 
@@ -124,7 +124,7 @@ def _bearer(token: str, where: str) -> str:
     return f"Bearer {token}"
 
 
-def _look(path: str) -> tuple[int, int, int] | None:
+def _stamp(path: str) -> tuple[int, int, int] | None:
     """What tells a file from the one that was there before, also behind links that are swapped."""
     try:
         found = os.stat(path) if path else None  # noqa: PTH116 - once per request

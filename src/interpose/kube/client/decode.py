@@ -40,7 +40,7 @@ class Lines:
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """A JSON object."""
+    """The JSON object of a body; ValueError if it is something else."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
@@ -134,13 +134,13 @@ def read_error(code: int, headers: Mapping[str, str], body: bytes) -> ApiError:
 
 def status_error(status: Mapping[str, Any], *, code: int, retry_after: float | None = None) -> ApiError:
     """A Status as an error; the header counts more than the body for when to come again."""
-    said = status.get("code")
+    status_code = status.get("code")
     details = status.get("details")
     details = details if isinstance(details, dict) else {}
     if retry_after is None:
         retry_after = _seconds(str(details.get("retryAfterSeconds") or ""))
     return ApiError(
-        said if isinstance(said, int) and not isinstance(said, bool) and said > 0 else code,
+        status_code if type(status_code) is int and status_code > 0 else code,
         str(status.get("reason") or ""),
         shortened(str(status.get("message") or "the server gave no reason").encode(), 2048),
         retry_after=retry_after,

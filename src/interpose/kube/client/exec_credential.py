@@ -43,7 +43,7 @@ def read_credential(printed: bytes, api_version: str, where: str) -> ExecCredent
         raise ConfigError(f"{where}: printed a certificate without a key, or a key without a certificate")
     if not token and not certificate:
         raise ConfigError(f"{where}: printed neither a token nor a certificate")
-    expires = _moment(_text(status, "expirationTimestamp", where), where)
+    expires = _parse_time(_text(status, "expirationTimestamp", where), where)
     return ExecCredential(token=token, certificate=certificate, key=key, expires=expires)
 
 
@@ -54,12 +54,12 @@ def _text(status: dict[str, Any], name: str, where: str) -> str:
     return value or ""
 
 
-def _moment(text: str, where: str) -> float | None:
+def _parse_time(text: str, where: str) -> float | None:
     if not text:
         return None
     try:
-        moment = datetime.fromisoformat(text)
+        parsed = datetime.fromisoformat(text)
     except ValueError:
         shown = shortened(text.encode(), 40)
         raise ConfigError(f"{where}: status.expirationTimestamp: {shown!r} is not a time") from None
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -32,10 +32,10 @@ _MARGIN: Final = 10.0
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 30.0
 # Bytes: certificates with their chains have some KiB; of complaints the last ones count.
-_MOST_PRINTED: Final = 1 << 20
-_MOST_SAID: Final = 4096
+_MAX_STDOUT: Final = 1 << 20
+_MAX_STDERR: Final = 4096
 # Seconds for the rest of the output after the end of the program; its children may keep the pipe for ever.
-_LAST_WORDS: Final = 1.0
+_OUTPUT_GRACE: Final = 1.0
 
 
 class PluginRunner:
@@ -59,19 +59,19 @@ class PluginRunner:
         self._run: _Run | None = None
         self._last: _Run | None = None
         self._pause = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random=chance)
-        self._trouble = ""
+        self._problem = ""
         self._paused_until = clock()
 
     async def credential(self, *, refused: ExecCredential | None = None) -> ExecCredential:
         """Usable credentials, other ones than those that were `refused`; ConfigError says why there are none."""
         held = self._held
-        if held is not None and held is not refused and not self._is_over(held):
+        if held is not None and held is not refused and not self._is_expired(held):
             return held
         run = self._run
         if run is None:
             if self._clock() < self._paused_until:
-                raise ConfigError(self._trouble)
-            run = self._run = self._last = _Run(self._ended)
+                raise ConfigError(self._problem)
+            run = self._run = self._last = _Run(self._on_end)
             await self._start(run)
         outcome = await asyncio.shield(run.outcome)
         if isinstance(outcome, str):
@@ -80,7 +80,7 @@ class PluginRunner:
 
     @property
     def held(self) -> ExecCredential | None:
-        """What it gave last."""
+        """The last credentials of the program."""
         return self._held
 
     async def close(self) -> None:
@@ -88,7 +88,7 @@ class PluginRunner:
         if self._last is not None:
             await self._last.close()
 
-    def _is_over(self, held: ExecCredential) -> bool:
+    def _is_expired(self, held: ExecCredential) -> bool:
         return held.expires is not None and held.expires - _MARGIN <= self._wall()
 
     async def _start(self, run: "_Run") -> None:
@@ -118,21 +118,21 @@ class PluginRunner:
         else:
             run.limit(self._timeout)
 
-    def _ended(self, run: "_Run", problem: str) -> ExecCredential | str:
+    def _on_end(self, run: "_Run", problem: str) -> ExecCredential | str:
         """What a run means for all who wait for it."""
         self._run = None
         try:
             if problem:
                 raise ConfigError(f"{self._where}: {problem}")
             if run.code != 0:
-                last = shortened(b" ".join(run.said.strip().splitlines()[-1:])) or "nothing"
+                last = shortened(b" ".join(run.stderr.strip().splitlines()[-1:])) or "nothing"
                 _log.debug("Credential program failed", extra={"kv": {"program": self._plugin.command, "said": last}})
                 raise ConfigError(f"{self._where}: failed with exit code {run.code}; level debug logs what it said")
-            held = read_credential(bytes(run.printed), self._plugin.api_version, self._where)
+            held = read_credential(bytes(run.stdout), self._plugin.api_version, self._where)
         except ConfigError as error:
-            self._trouble = str(error)
+            self._problem = str(error)
             self._paused_until = self._clock() + self._pause.next()
-            return self._trouble
+            return self._problem
         self._pause.reset()
         self._held = held
         return held
@@ -141,20 +141,20 @@ class PluginRunner:
 class _Run(asyncio.SubprocessProtocol):
     """One run. No task belongs to it: bytes, the end of the program and a timer move it on."""
 
-    def __init__(self, ended: "Callable[[_Run, str], ExecCredential | str]") -> None:
+    def __init__(self, on_end: "Callable[[_Run, str], ExecCredential | str]") -> None:
         loop = asyncio.get_running_loop()
         self.outcome: asyncio.Future[ExecCredential | str] = loop.create_future()
-        self.printed = bytearray()
-        self.said = bytearray()
+        self.stdout = bytearray()
+        self.stderr = bytearray()
         self.code: int | None = None
         self._loop = loop
-        self._ended = ended
+        self._on_end = on_end
         self._transport: asyncio.SubprocessTransport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._gone: asyncio.Future[None] = loop.create_future()
 
     def limit(self, seconds: float) -> None:
-        """It may take so long from now on."""
+        """Limit the run to so many seconds from now on."""
         if not self.outcome.done() and self._timer is None:
             self._timer = self._loop.call_later(seconds, self.end, f"did not end within {seconds:g} s")
 
@@ -164,7 +164,7 @@ class _Run(asyncio.SubprocessProtocol):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self.outcome.set_result(self._ended(self, problem))
+        self.outcome.set_result(self._on_end(self, problem))
         if self._transport is None:
             return
         if self.code is None:
@@ -181,25 +181,25 @@ class _Run(asyncio.SubprocessProtocol):
         """End it, and wait for that for a moment."""
         self.end("was ended")
         if self._transport is not None:
-            await asyncio.wait([self._gone], timeout=_LAST_WORDS)
+            await asyncio.wait([self._gone], timeout=_OUTPUT_GRACE)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The program runs."""
+        """Called when the program was started."""
         self._transport = cast(asyncio.SubprocessTransport, transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """It printed or complained."""
+        """Called with output of the program, stdout or stderr."""
         if fd == 2:
-            self.said += data
-            del self.said[:-_MOST_SAID]
+            self.stderr += data
+            del self.stderr[:-_MAX_STDERR]
             return
-        self.printed += data
-        if len(self.printed) > _MOST_PRINTED:
-            self.printed.clear()
-            self.end(f"printed more than {_MOST_PRINTED} bytes")
+        self.stdout += data
+        if len(self.stdout) > _MAX_STDOUT:
+            self.stdout.clear()
+            self.end(f"printed more than {_MAX_STDOUT} bytes")
 
     def process_exited(self) -> None:
-        """It ended; what it printed last may still come."""
+        """Called when the program ended; the rest of its output may follow."""
         if self._transport is None:
             return  # nobody was made who could end
         self.code = self._transport.get_returncode()
@@ -209,8 +209,8 @@ class _Run(asyncio.SubprocessProtocol):
             return
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(_LAST_WORDS, self.end, "")
+        self._timer = self._loop.call_later(_OUTPUT_GRACE, self.end, "")
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """It ended, and all was read."""
+        """Called when the program ended and all output was read."""
         self.end("")

@@ -26,10 +26,10 @@ _LONGEST_PAUSE: Final = 30.0
 # A watch that lasted so long was a good one, even if nothing happened.
 _LASTING: Final = 5.0
 # What an operator has to change first: how often we look whether it was done, at last.
-_PATIENCE: Final = 60.0
+_LONGEST_SLOW_PAUSE: Final = 60.0
 # It is believed only after so many such answers in a row: a server that has just begun may not know its roles and
 # definitions yet. With the waits between them these are some seconds.
-_DOUBTED: Final = 6
+_CONFIRMATIONS: Final = 6
 # Seconds in which a watch without a version tells of an object that is there.
 _CONFIRMED: Final = 5.0
 _TEMPORARY: Final = (401, 408, 429)
@@ -71,7 +71,7 @@ class ObjectWatcher:
         self._sleep = sleep
         self._clock = clock
         self._backoff = Backoff(_FIRST_PAUSE, _LONGEST_PAUSE, random=chance)
-        self._patience = Backoff(_FIRST_PAUSE, _PATIENCE, random=chance)
+        self._slow_backoff = Backoff(_FIRST_PAUSE, _LONGEST_SLOW_PAUSE, random=chance)
         self._limited = RateLimited(_log, clock=clock)
         self._by_name = False  # we may not list, or may not any more: get instead
         self._refusals = 0  # in a row
@@ -81,7 +81,7 @@ class ObjectWatcher:
         self._expired = False  # a watch ended with 410, and none lasted since
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Watch the object until cancelled."""
         while True:
             if (delay := await self._step()) > 0:
                 await self._sleep(delay)
@@ -105,8 +105,8 @@ class ObjectWatcher:
     async def _list(self) -> None:
         found = await self._api.list(self.resource, namespace=self.namespace, name=self.name)
         self._version = found.version
-        mine = next((item for item in found.items if self._is_mine(item)), None)
-        self._settle(known=True, object=mine, problem=self._unwatched)
+        own = next((item for item in found.items if self._is_mine(item)), None)
+        self._set_state(known=True, object=own, problem=self._unwatched)
 
     async def _get(self) -> None:
         found: Object | None
@@ -118,7 +118,7 @@ class ObjectWatcher:
             found = None
         if found is not None and not self._is_mine(found):
             raise UnreachableError(f"{self._label()}: the server answered with another object")
-        self._settle(known=True, object=found, problem=self._unwatched)
+        self._set_state(known=True, object=found, problem=self._unwatched)
 
     async def _watch(self) -> float:
         """Until the watch ends; the wait after it. An error is raised if the watch was of no use."""
@@ -131,38 +131,38 @@ class ObjectWatcher:
                 async for event in events:
                     if event.change is not WatchChange.BOOKMARK:
                         confirmed.reschedule(None)
-                    self._take(event)
+                    self._on_event(event)
         except TimeoutError:
             # It went between our look and the watch, which tells nothing of it then.
             self._version = ""
             return self._backoff.next()
         except (ApiError, UnreachableError) as error:
             # Servers restart and connections break every day. It is a problem only if it does not work at once.
-            if not self._was_good(begun, first) or isinstance(error, ApiError):
+            if not self._record_watch(begun, first) or isinstance(error, ApiError):
                 raise
             self.failures += 1
             return self._backoff.next()
         finally:
             if isinstance(events, AsyncGenerator):
                 await events.aclose()
-        self._worked()
-        self._was_good(begun, first)
+        self._on_watch_works()
+        self._record_watch(begun, first)
         # Even with news in it, a watch that ends at once is not begun again at once.
         return 0.0 if self._clock() - begun >= _LASTING else self._backoff.next()
 
-    def _was_good(self, begun: float, first: str) -> bool:
+    def _record_watch(self, begun: float, first: str) -> bool:
         """Whether a watch told something new or lasted; then the next failure is a first one."""
         lasted = self._clock() - begun >= _LASTING
         good = lasted or self._version not in ("", first)
         if good:
             self._backoff.reset()
-            self._patience.reset()
+            self._slow_backoff.reset()
         if lasted:
             self._expired = False
         return good
 
-    def _take(self, event: WatchEvent) -> None:
-        self._worked()
+    def _on_event(self, event: WatchEvent) -> None:
+        self._on_watch_works()
         from_start = not self._version
         self._version = _version(event.object) or self._version
         if event.change is WatchChange.BOOKMARK or not self._is_mine(event.object):
@@ -171,45 +171,45 @@ class ObjectWatcher:
             self._version = ""  # a server that is behind the one that we asked: what we have comes next
             return
         gone = event.change is WatchChange.DELETED
-        self._settle(known=True, object=None if gone else event.object, problem="")
+        self._set_state(known=True, object=None if gone else event.object, problem="")
 
-    def _worked(self) -> None:
+    def _on_watch_works(self) -> None:
         if self._unwatched:
             self._unwatched = ""
-            self._settle(known=self.known, object=self.object, problem="")
+            self._set_state(known=self.known, object=self.object, problem="")
 
     def _failed(self, error: ApiError | UnreachableError, *, watching: bool) -> float:
         """What a failure means, and how long to wait."""
         self.failures += 1
         self._version = ""
         if not isinstance(error, ApiError):
-            return self._hindered(str(error), self._backoff.next())
+            return self._set_problem(str(error), self._backoff.next())
         if error.expired:
             if watching and not self._expired:
                 self._expired = True
                 return 0.0  # everyday: there was much to tell while we were away
-            return self._hindered(str(error), self._backoff.next(error.retry_after))
+            return self._set_problem(str(error), self._backoff.next(error.retry_after))
         if error.code in _TEMPORARY or error.code >= 500:
-            return self._hindered(str(error), self._backoff.next(error.retry_after))
-        delay = self._patience.next(error.retry_after)
+            return self._set_problem(str(error), self._backoff.next(error.retry_after))
+        delay = self._slow_backoff.next(error.retry_after)
         if watching:
             # It is looked at now and then instead, which is better than nothing.
             self._unwatched = f"{self._label()} cannot be watched: {error}"
-            return self._hindered(self._unwatched, delay, current=True)
+            return self._set_problem(self._unwatched, delay, current=True)
         self._refusals += 1
         if error.code == 403:
             # Roles may grant one without the other. One request at a time, since many nodes do this for long.
             self._by_name = not self._by_name
             self._refused = self._refused or str(error)
-            return self._hindered(self._refused, delay, forbidden=self._refusals >= _DOUBTED)
+            return self._set_problem(self._refused, delay, forbidden=self._refusals >= _CONFIRMATIONS)
         # The kind does not exist, so no object of it does: a CRD that nobody has installed.
-        gone = error.code == 404 and self._refusals >= _DOUBTED
-        return self._hindered(f"{self.resource.kind}: {error}", delay, gone=gone)
+        gone = error.code == 404 and self._refusals >= _CONFIRMATIONS
+        return self._set_problem(f"{self.resource.kind}: {error}", delay, gone=gone)
 
-    def _hindered(
+    def _set_problem(
         self, problem: str, delay: float, *, gone: bool = False, forbidden: bool = False, current: bool = False
     ) -> float:
-        doubted = 0 < self._refusals < _DOUBTED
+        doubted = 0 < self._refusals < _CONFIRMATIONS
         self._limited.log(
             logging.INFO if doubted else logging.WARNING,
             "Failed to watch object",
@@ -219,12 +219,12 @@ class ObjectWatcher:
             retry=round(delay, 1),
         )
         if gone:
-            self._settle(known=True, object=None, problem=problem)
+            self._set_state(known=True, object=None, problem=problem)
         else:
-            self._settle(known=self.known, object=self.object, problem=problem, forbidden=forbidden, current=current)
+            self._set_state(known=self.known, object=self.object, problem=problem, forbidden=forbidden, current=current)
         return delay
 
-    def _settle(
+    def _set_state(
         self,
         *,
         known: bool,
@@ -235,7 +235,7 @@ class ObjectWatcher:
     ) -> None:
         """Take over a new state, and tell if it is another one."""
         marks = (known, problem, forbidden, current)
-        same = marks == (self.known, self.problem, self.forbidden, self.current) and _same(object, self.object)
+        same = marks == (self.known, self.problem, self.forbidden, self.current) and _is_same(object, self.object)
         self.object = object
         self.known, self.problem, self.forbidden, self.current = marks
         if same:
@@ -270,15 +270,17 @@ def _version(found: Object | None) -> str:
     return str(_metadata(found).get("resourceVersion") or "") if found is not None else ""
 
 
-def _is_older(one: Object, other: Object | None) -> bool:
+def _is_older(first: Object, second: Object | None) -> bool:
     """Whether the numbers say so; nothing else is concluded from versions."""
-    mine, theirs = _version(one), _version(other)
-    return mine.isdecimal() and theirs.isdecimal() and int(mine) < int(theirs)
+    found, known = _version(first), _version(second)
+    return found.isdecimal() and known.isdecimal() and int(found) < int(known)
 
 
-def _same(one: Object | None, other: Object | None) -> bool:
+def _is_same(first: Object | None, second: Object | None) -> bool:
     """Whether two states of an object are the same: its versions tell, if it has any."""
-    if one is None or other is None:
-        return one is other
-    marks = [(metadata.get("uid"), metadata.get("resourceVersion")) for metadata in (_metadata(one), _metadata(other))]
-    return marks[0] == marks[1] if marks[0][1] else one == other
+    if first is None or second is None:
+        return first is second
+    marks = [
+        (metadata.get("uid"), metadata.get("resourceVersion")) for metadata in (_metadata(first), _metadata(second))
+    ]
+    return marks[0] == marks[1] if marks[0][1] else first == second

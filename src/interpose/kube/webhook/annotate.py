@@ -54,8 +54,8 @@ def resources_text(pod: object) -> str:
     spec = _fields(_fields(pod, "object").get("spec"), "spec")
     groups = {group: dict(_containers(spec.get(group), f"spec.{group}")) for group in _GROUPS}
     # The order of keys is fixed, by name; empty groups say nothing.
-    said = {group: containers for group, containers in groups.items() if containers}
-    return json.dumps(said, separators=(",", ":"), sort_keys=True)
+    groups_with_containers = {group: containers for group, containers in groups.items() if containers}
+    return json.dumps(groups_with_containers, separators=(",", ":"), sort_keys=True)
 
 
 def annotations_of(pod: object) -> Mapping[str, Any] | None:
@@ -76,8 +76,8 @@ def patch_for(pod: object, keys: Sequence[str]) -> Patch:
     others = sum(_size(key) + _size(value) for key, value in present.items() if key not in wanted)
     if why := _too_large(text, others + sum(_size(key) + _size(text) for key in wanted)):
         # One that is there is somebody else's word, and relays would take it.
-        gone = [{"op": "remove", "path": _path(key)} for key in wanted if key in present]
-        return Patch(operations=tuple(gone), left_out=why)
+        removals = [{"op": "remove", "path": _path(key)} for key in wanted if key in present]
+        return Patch(operations=tuple(removals), left_out=why)
     wrong = [key for key in wanted if present.get(key) != text]
     operations: list[dict[str, Any]] = []
     if wrong and annotations is None:

@@ -46,7 +46,7 @@ class CertificateRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredCertificate:
-    """What a place holds."""
+    """The certificates that a store holds."""
 
     current: Issued | None = None  # in use; None unless it is complete
     pending: Issued | None = None  # beside it, from a run that has not come to its end
@@ -59,10 +59,10 @@ class CertificateStore(Protocol):
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Kind and name of the store, for messages."""
 
     async def read(self) -> StoredCertificate:
-        """What is there."""
+        """The certificates that the store holds."""
 
     async def stage(self, issued: Issued) -> None:
         """Keep it beside what is in use."""
@@ -79,8 +79,8 @@ class RenewalDecision:
     reason: str
 
 
-def judge(found: Issued | None, wanted: CertificateRequest, now: datetime) -> RenewalDecision:
-    """Whether what is there will do."""
+def decide_renewal(found: Issued | None, wanted: CertificateRequest, now: datetime) -> RenewalDecision:
+    """Whether the present certificate can be kept."""
     if found is None:
         return RenewalDecision(keep=None, reason="there is none yet")
     try:
@@ -98,12 +98,12 @@ def judge(found: Issued | None, wanted: CertificateRequest, now: datetime) -> Re
 
 
 class Bootstrap:
-    """Does it. `say` is told each step, for people; with `dry` nothing is changed."""
+    """Issues and installs a certificate. `say` is called with a text for each step; with `dry` nothing is changed."""
 
     def __init__(
-        self, place: CertificateStore, *, now: Callable[[], datetime], say: Callable[[str], None], dry: bool = False
+        self, store: CertificateStore, *, now: Callable[[], datetime], say: Callable[[str], None], dry: bool = False
     ) -> None:
-        self._place = place
+        self._store = store
         self._now = now
         self._say = say
         self._dry = dry
@@ -113,42 +113,42 @@ class Bootstrap:
         """Certificate and, if a webhook configuration is named, the authorities that it trusts."""
         for left in reversed(range(_ROUNDS)):
             try:
-                await self._round(wanted, api, configuration)
+                await self._run_once(wanted, api, configuration)
                 return
             except ApiError as error:
                 if error.code != 409 or not left:
                     raise
 
-    async def _round(self, wanted: CertificateRequest, api: Api | None, configuration: str) -> None:
-        found = await self._place.read()
+    async def _run_once(self, wanted: CertificateRequest, api: Api | None, configuration: str) -> None:
+        found = await self._store.read()
         if found.current is not None and found.current == self._made:
             wanted = replace(wanted, force=False)  # it is the new one that was asked for
         # Before anything is written: without it nothing would come of the rest.
         trust = _Trust(api, await api.get(MUTATING_WEBHOOKS, configuration)) if api and configuration else None
-        verdict = judge(found.current, wanted, self._now())
-        if verdict.keep is not None:
-            self._say(f"{self._place.title}: the certificate stays: {verdict.reason}")
-            await self._ensure(trust, verdict.keep)
+        decision = decide_renewal(found.current, wanted, self._now())
+        if decision.keep is not None:
+            self._say(f"{self._store.title}: the certificate stays: {decision.reason}")
+            await self._ensure(trust, decision.keep)
             return
         if found.obstacle:
-            raise BootstrapError(f"{self._place.title}: needs a certificate ({verdict.reason}), and {found.obstacle}")
-        issued = judge(found.pending, replace(wanted, force=False), self._now()).keep
+            raise BootstrapError(f"{self._store.title}: needs a certificate ({decision.reason}), and {found.obstacle}")
+        issued = decide_renewal(found.pending, replace(wanted, force=False), self._now()).keep
         begun = issued is not None
         self._say(
-            f"{self._place.title}: {'the' if begun else 'a'} new certificate for {', '.join(wanted.names)}"
-            f"{' that an earlier run has made' if begun else ''}: {verdict.reason}"
+            f"{self._store.title}: {'the' if begun else 'a'} new certificate for {', '.join(wanted.names)}"
+            f"{' that an earlier run has made' if begun else ''}: {decision.reason}"
         )
         if issued is None:
             issued = issue(wanted.names, wanted.lifetime, self._now())
         self._made = issued
         if found.empty or trust is None:
-            await self._do(self._place.write, issued)
+            await self._do(self._store.write, issued)
             await self._ensure(trust, issued)
             return
         if not begun:
-            await self._do(self._place.stage, issued)
+            await self._do(self._store.stage, issued)
         await self._ensure(trust, issued)
-        await self._do(self._place.write, issued)
+        await self._do(self._store.write, issued)
 
     async def _do(self, step: Callable[[Issued], Awaitable[None]], issued: Issued) -> None:
         if not self._dry:
@@ -176,10 +176,10 @@ class _Trust:
 def with_authority(found: Object, authority: bytes, now: datetime) -> dict[str, Any] | None:
     """The configuration with this authority in each of its webhooks; None if it is as it should be."""
     webhooks = []
-    for one in found.get("webhooks") or []:
-        client = one.get("clientConfig") or {}
+    for webhook in found.get("webhooks") or []:
+        client = webhook.get("clientConfig") or {}
         trusted = bundle(_decoded(client.get("caBundle")), authority, now)
-        webhooks.append({**one, "clientConfig": {**client, "caBundle": _encoded(trusted)}})
+        webhooks.append({**webhook, "clientConfig": {**client, "caBundle": _encoded(trusted)}})
     if not webhooks:
         raise BootstrapError(f"{MUTATING_WEBHOOKS.kind} {_name_of(found)}: has no webhooks")
     return None if webhooks == found["webhooks"] else {**found, "webhooks": webhooks}
@@ -197,7 +197,7 @@ class SecretCertificateStore:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Kind and name of the Secret, for messages."""
         return f"Secret {self._namespace}/{self._name}"
 
     async def read(self) -> StoredCertificate:

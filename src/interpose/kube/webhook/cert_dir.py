@@ -24,11 +24,11 @@ class DirectoryCertificateStore:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """The directory, for messages."""
         return f"directory {self._directory}"
 
     async def read(self) -> StoredCertificate:
-        """What is there."""
+        """The certificates in the directory, in use and pending."""
         return StoredCertificate(
             current=_read(self._directory),
             pending=_read(self._directory / _NEXT),
@@ -37,13 +37,13 @@ class DirectoryCertificateStore:
 
     async def stage(self, issued: Issued) -> None:
         """In a directory of its own."""
-        with _locked(self._directory):
+        with _lock_directory(self._directory):
             (self._directory / _NEXT).mkdir(mode=0o700, exist_ok=True)
             _write(self._directory / _NEXT, issued)
 
     async def write(self, issued: Issued) -> None:
-        """Replace all three."""
-        with _locked(self._directory):
+        """Replace all three files and remove the pending ones."""
+        with _lock_directory(self._directory):
             _write(self._directory, issued)
             if (self._directory / _NEXT).is_dir():
                 for file in (self._directory / _NEXT).iterdir():
@@ -52,7 +52,7 @@ class DirectoryCertificateStore:
 
 
 @contextmanager
-def _locked(directory: Path) -> Iterator[None]:
+def _lock_directory(directory: Path) -> Iterator[None]:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:

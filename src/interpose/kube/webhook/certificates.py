@@ -47,11 +47,11 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedPair:
-    """A pair that works."""
+    """A certificate and key that were loaded together."""
 
     context: ssl.SSLContext
     validity: Validity
-    seen: tuple[str, ...]  # what the files held
+    digests: tuple[str, ...]  # what the files held
 
 
 class Certificates:
@@ -95,14 +95,14 @@ class Certificates:
         return f"{self.validity}; newer files cannot be used: {self.stale}" if self.stale else str(self.validity)
 
     def start(self) -> None:
-        """Follow the files."""
+        """Start watching the files."""
         for folder in sorted({str(Path(path).absolute().parent) for path in self._files.all}):
             # It calls once more every interval, for file systems that do not tell.
             self._watches.append(DirWatch(folder, self._wake.set, interval=self._interval))
         self._tasks.spawn(self._follow(), name="follow certificates")
 
     async def close(self) -> None:
-        """Follow no more."""
+        """Stop watching the files."""
         for watch in self._watches:
             watch.close()
         await self._tasks.cancel()
@@ -114,14 +114,14 @@ class Certificates:
             if await self.look():
                 # The other half of the pair may be on its way; if it comes, the watch says so too.
                 await asyncio.sleep(self._settle)
-                if trouble := await self.look():
-                    self._report(trouble)
+                if problem_text := await self.look():
+                    self._report(problem_text)
 
     async def look(self) -> str:
         """Take new files into use, if there are any and they are good; else why they are not."""
         try:
-            seen = await asyncio.to_thread(contents, self._files)
-            if seen != self._loaded.seen:
+            digests = await asyncio.to_thread(contents, self._files)
+            if digests != self._loaded.digests:
                 loaded = await asyncio.to_thread(load, self._files)
                 if (problem := loaded.validity.problem(self._wall())) and self.problem() is None:
                     return f"file {self._files.certificate}: {problem}"
@@ -136,13 +136,13 @@ class Certificates:
         self.reloads["loaded"] += 1
         _log.info("Certificate reloaded", extra=kv(certificate=self._files.certificate, state=str(self.validity)))
 
-    def _report(self, trouble: str) -> None:
+    def _report(self, problem_text: str) -> None:
         """Once for each trouble, however often the files are looked at."""
-        if self.stale == trouble:
+        if self.stale == problem_text:
             return
-        self.stale = trouble
+        self.stale = problem_text
         self.reloads["failed"] += 1
-        _log.warning("Failed to load certificate, keeping the previous one", extra=kv(err=trouble))
+        _log.warning("Failed to load certificate, keeping the previous one", extra=kv(err=problem_text))
 
 
 def contents(files: TlsFiles) -> tuple[str, ...]:
@@ -163,17 +163,17 @@ def load(files: TlsFiles) -> LoadedPair:
     try:
         context.load_cert_chain(files.certificate, files.key, password=_refuse_password)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"file {files.certificate} with key {files.key}: {_said(error)}") from None
+        raise ConfigError(f"file {files.certificate} with key {files.key}: {_reason(error)}") from None
     if files.client_ca:
         # Optional: a kubelet that asks for our health has none. Who wants a review without one is told no.
         context.verify_mode = ssl.CERT_OPTIONAL
         try:
             context.load_verify_locations(files.client_ca)
         except (OSError, ValueError) as error:
-            raise ConfigError(f"file {files.client_ca}: {_said(error)}") from None
+            raise ConfigError(f"file {files.client_ca}: {_reason(error)}") from None
     if contents(files) != before:
         raise ConfigError(f"file {files.certificate}: changed while it was read")
-    return LoadedPair(context=context, validity=validity, seen=before)
+    return LoadedPair(context=context, validity=validity, digests=before)
 
 
 def _read(path: str) -> bytes:
@@ -188,7 +188,7 @@ def _refuse_password() -> str:
     raise ValueError("the key is encrypted")
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
         return "the key is not the certificate's" if error.reason == "KEY_VALUES_MISMATCH" else error.reason or "no PEM"
     return error.strerror if isinstance(error, OSError) and error.strerror else str(error)

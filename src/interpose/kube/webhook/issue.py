@@ -113,13 +113,13 @@ def bundle(kept: bytes, added: bytes, now: datetime) -> bytes:
     """
     found: dict[bytes, bytes] = {}
     for block in (*_BLOCK.findall(added), *_BLOCK.findall(kept)):
-        if not _is_over(block, now):
+        if not _is_expired(block, now):
             # Two spellings of the same bytes are one.
             found.setdefault(b"".join(block.split()), block.strip() + b"\n")
     return b"".join(found.values())
 
 
-def _is_over(block: bytes, now: datetime) -> bool:
+def _is_expired(block: bytes, now: datetime) -> bool:
     try:
         return x509.load_pem_x509_certificate(block).not_valid_after_utc <= now
     except ValueError:

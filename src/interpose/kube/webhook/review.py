@@ -74,7 +74,7 @@ class ReviewAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Verdict:
+class _Decision:
     result: ReviewResult
     allowed: bool = True
     operations: tuple[Mapping[str, Any], ...] = ()
@@ -82,7 +82,7 @@ class _Verdict:
 
 
 def review(body: bytes, rules: AnnotationRules) -> ReviewAnswer:
-    """Answer one request."""
+    """The answer to the body of an AdmissionReview; BadReviewError if it has no uid."""
     document = _read(body)
     request = document.get("request")
     if not isinstance(request, dict):
@@ -92,20 +92,20 @@ def review(body: bytes, rules: AnnotationRules) -> ReviewAnswer:
         raise BadReviewError("the request has no uid")
     version = document.get("apiVersion")
     if document.get("kind") != KIND or version not in (V1, V1BETA1):
-        what = f"{_shown(document.get('kind'))} of {_shown(version)}"
+        what = f"{_describe(document.get('kind'))} of {_describe(version)}"
         remark = f"expected {KIND} of {V1} or {V1BETA1}, found {what}"
-        verdict = _unreadable(remark, rules)
+        decision = _unreadable(remark, rules)
     else:
-        verdict = _judge(request, rules)
+        decision = _decide(request, rules)
     operation = request.get("operation")
     return ReviewAnswer(
-        body=_response(_echoed(version), uid, verdict),
-        result=verdict.result,
+        body=_response(_answer_version(version), uid, decision),
+        result=decision.result,
         operation=operation if operation in OPERATIONS else OTHER,
         dry_run=request.get("dryRun") is True,
         uid=uid,
         subject=_subject(request),
-        remark=verdict.remark,
+        remark=decision.remark,
     )
 
 
@@ -128,27 +128,27 @@ def _read(body: bytes) -> dict[str, Any]:
     return document
 
 
-def _judge(request: Mapping[str, Any], rules: AnnotationRules) -> _Verdict:
+def _decide(request: Mapping[str, Any], rules: AnnotationRules) -> _Decision:
     resource = request.get("resource")
     if not isinstance(resource, dict) or any((resource.get(key) or "") != value for key, value in _PODS.items()):
         remark = f"only pods are annotated, this webhook should not be asked about {_resource(resource)}"
-        return _Verdict(result=ReviewResult.SKIPPED, remark=remark)
+        return _Decision(result=ReviewResult.SKIPPED, remark=remark)
     operation = request.get("operation")
     if operation not in ("CREATE", "UPDATE") or (request.get("subResource") or "") not in _SUBRESOURCES:
-        return _Verdict(result=ReviewResult.SKIPPED)
+        return _Decision(result=ReviewResult.SKIPPED)
     pod = request.get("object")
     try:
         if pod is None:
             raise UnreadableError("object: expected an object, found nothing")
         if operation == "UPDATE" and _untouched(pod, request.get("oldObject"), rules):
-            return _Verdict(result=ReviewResult.UNCHANGED)
+            return _Decision(result=ReviewResult.UNCHANGED)
         patch = patch_for(pod, rules.keys)
     except UnreadableError as error:
         return _unreadable(f"the pod cannot be read: {error}", rules)
-    return _Verdict(
+    return _Decision(
         result=ReviewResult.PATCHED if patch.operations else ReviewResult.UNCHANGED,
         operations=patch.operations,
-        remark=_about(patch, rules),
+        remark=_patch_remark(patch, rules),
     )
 
 
@@ -160,28 +160,28 @@ def _untouched(pod: object, before: object, rules: AnnotationRules) -> bool:
         return False  # the new one alone counts
 
 
-def _about(patch: Patch, rules: AnnotationRules) -> str:
+def _patch_remark(patch: Patch, rules: AnnotationRules) -> str:
     return f"the pod has no annotation {rules.keys[0]}: {patch.left_out}" if patch.left_out else ""
 
 
-def _unreadable(remark: str, rules: AnnotationRules) -> _Verdict:
-    return _Verdict(result=ReviewResult.UNREADABLE, allowed=not rules.deny, remark=remark)
+def _unreadable(remark: str, rules: AnnotationRules) -> _Decision:
+    return _Decision(result=ReviewResult.UNREADABLE, allowed=not rules.deny, remark=remark)
 
 
-def _response(version: str, uid: str, verdict: _Verdict) -> bytes:
-    response: dict[str, Any] = {"uid": uid, "allowed": verdict.allowed}
-    if verdict.operations:
-        patch = json.dumps(verdict.operations, separators=(",", ":"))
+def _response(version: str, uid: str, decision: _Decision) -> bytes:
+    response: dict[str, Any] = {"uid": uid, "allowed": decision.allowed}
+    if decision.operations:
+        patch = json.dumps(decision.operations, separators=(",", ":"))
         response |= {"patchType": "JSONPatch", "patch": base64.b64encode(patch.encode()).decode()}
-    if verdict.remark:
-        text = f"interpose: {verdict.remark}"
-        response["status"] = {"message": text} if verdict.allowed else {"message": text, "code": 422}
+    if decision.remark:
+        text = f"interpose: {decision.remark}"
+        response["status"] = {"message": text} if decision.allowed else {"message": text, "code": 422}
         if version != V1BETA1:  # older ones know no warnings
             response["warnings"] = [text if len(text) <= _MAX_WARNING else text[: _MAX_WARNING - 3] + "..."]
     return json.dumps({"apiVersion": version, "kind": KIND, "response": response}, separators=(",", ":")).encode()
 
 
-def _echoed(version: object) -> str:
+def _answer_version(version: object) -> str:
     """The version of the answer: that of the question, if it can be one."""
     known = type(version) is str and version.startswith(f"{GROUP}/") and len(version) <= 64
     return str(version) if known else V1
@@ -189,7 +189,7 @@ def _echoed(version: object) -> str:
 
 def _resource(resource: object) -> str:
     if not isinstance(resource, dict):
-        return _shown(resource)
+        return _describe(resource)
     parts = [resource.get(key) for key in _PODS]
     return "/".join(str(part) if isinstance(part, str) and part.isprintable() else "?" for part in parts if part)[:80]
 
@@ -202,5 +202,5 @@ def _subject(request: Mapping[str, Any]) -> str:
     return "/".join(str(part)[:253] for part in (request.get("namespace"), name) if isinstance(part, str) and part)
 
 
-def _shown(value: object) -> str:
+def _describe(value: object) -> str:
     return quoted(value) if isinstance(value, str) else "nothing" if value is None else "something else"

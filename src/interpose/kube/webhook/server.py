@@ -68,22 +68,22 @@ class WebhookServer:
             certificate_collector(certificates),
             *collectors,
         ]
-        about = self.about_routes()
+        status_routes = self.status_routes()
         reviews: dict[tuple[str, str], Handler] = {("POST", path): self._review for path in PATHS}
         self._server = AdminServer(
             listener,
-            {**about, **reviews},
+            {**status_routes, **reviews},
             max_connections=limits.max_connections,
             any_host=True,
             limits=limits.http,
             budget=BodyBudget(limits.buffered),
-            handshake=self._greet,
+            handshake=self._accept_tls,
             title="Webhook",
         )
-        self._plain = None if plain is None else AdminServer(plain, about, any_host=True)
+        self._plain = None if plain is None else AdminServer(plain, status_routes, any_host=True)
 
     def start(self) -> None:
-        """Begin to accept."""
+        """Start accepting connections."""
         self._server.start()
         if self._plain is not None:
             self._plain.start()
@@ -99,13 +99,13 @@ class WebhookServer:
         await self._server.finish(grace)
 
     async def close(self) -> None:
-        """Leave nothing behind."""
+        """Close both servers and their connections."""
         await self._server.close()
         if self._plain is not None:
             await self._plain.close()
 
-    def about_routes(self) -> RouteTable:
-        """Health and metrics."""
+    def status_routes(self) -> RouteTable:
+        """Routes of health checks and metrics."""
         certificate = Check("certificate", self._certificates.problem, self._certificates.remark)
         leaving = Check("shutdown", lambda: "the webhook is shutting down" if self._leaving else None)
         return {
@@ -113,14 +113,14 @@ class WebhookServer:
             **metrics_route(self._collectors),
         }
 
-    async def _greet(self, sock: socket.socket) -> StreamPipe | None:
+    async def _accept_tls(self, sock: socket.socket) -> StreamPipe | None:
         try:
             return await accept_tls(sock, self._certificates.context, timeout=self._limits.handshake_timeout)
         except (OSError, TimeoutError) as error:
             # Port scans, checks of load balancers, clients that do not trust us: the last is worth a line.
             self.stats.handshake_failures += 1
-            why = getattr(error, "reason", None) or f"{type(error).__name__}: {error}"
-            self._limited.log(logging.INFO, "TLS handshake failed", key=str(why), err=why)
+            reason = getattr(error, "reason", None) or f"{type(error).__name__}: {error}"
+            self._limited.log(logging.INFO, "TLS handshake failed", key=str(reason), err=reason)
             return None
 
     async def _review(self, request: ServerRequest) -> ServerResponse:
@@ -128,17 +128,17 @@ class WebhookServer:
         try:
             return self._answer(request, began)
         except BadReviewError as error:
-            return self._refused(413 if isinstance(error, TooMuchError) else 400, str(error), began)
+            return self._refuse(413 if isinstance(error, TooMuchError) else 400, str(error), began)
         except Exception:
             self._count(OTHER, ERROR, began)
             raise
 
     def _answer(self, request: ServerRequest, began: float) -> ServerResponse:
         if self._needs_certificate and not request.certified:
-            return self._refused(403, "a client certificate is needed", began)
+            return self._refuse(403, "a client certificate is needed", began)
         kind = request.headers.get("content-type", "")
         if kind.partition(";")[0].strip().lower() != JSON:
-            return self._refused(415, f"expected {JSON}, not {kind[:80]!r}", began)
+            return self._refuse(415, f"expected {JSON}, not {kind[:80]!r}", began)
         answer = review(request.body, self._rules)
         self._count(answer.operation, answer.result, began, dry_run=answer.dry_run)
         fields = kv(uid=answer.uid, pod=answer.subject, operation=answer.operation, result=answer.result)
@@ -149,10 +149,10 @@ class WebhookServer:
         _log.debug("Review was answered", extra=fields)
         return ServerResponse(body=answer.body, content_type=JSON)
 
-    def _refused(self, status: int, why: str, began: float) -> ServerResponse:
+    def _refuse(self, status: int, reason: str, began: float) -> ServerResponse:
         self._count(OTHER, ERROR, began)
-        self._limited.log(logging.WARNING, "Request was refused", key=str(status), status=status, why=why)
-        return error_response(status, why)
+        self._limited.log(logging.WARNING, "Request was refused", key=str(status), status=status, why=reason)
+        return error_response(status, reason)
 
     def _count(self, operation: str, result: str, began: float, *, dry_run: bool = False) -> None:
         self.stats.count(operation, str(result), time.perf_counter() - began, dry_run=dry_run)

@@ -33,13 +33,13 @@ class Validity:
     def problem(self, now: float) -> str | None:
         """Why it is of no use now, if so."""
         if now > self.not_after:
-            return f"the certificate expired at {_shown(self.not_after)}"
+            return f"the certificate expired at {_format_time(self.not_after)}"
         if now < self.not_before:
-            return f"the certificate is not valid before {_shown(self.not_before)}"
+            return f"the certificate is not valid before {_format_time(self.not_before)}"
         return None
 
     def __str__(self) -> str:
-        return f"valid until {_shown(self.not_after)}"
+        return f"valid until {_format_time(self.not_after)}"
 
 
 class _Field(NamedTuple):
@@ -99,7 +99,7 @@ def _time(field: _Field) -> float:
     return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
 
 
-def _shown(when: float) -> str:
+def _format_time(when: float) -> str:
     return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 

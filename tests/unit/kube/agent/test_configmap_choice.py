@@ -12,8 +12,8 @@ from interpose.kube.agent.configmap_choice import (
     SelectedConfig,
     choose,
     digest,
-    for_other_nodes,
     group_problem,
+    is_for_other_nodes,
     map_names,
 )
 
@@ -193,7 +193,7 @@ def test_nothing_is_followed() -> None:
 )
 def test_keys_of_other_nodes(key: str, dropped: bool) -> None:
     """Only what the relay passes over in silence is left out."""
-    assert for_other_nodes(key, NODE) is dropped
+    assert is_for_other_nodes(key, NODE) is dropped
     choice = chosen_from(there("a", {key: "x"}))
     assert choice.chosen is not None
     assert (key not in choice.chosen.data) is dropped

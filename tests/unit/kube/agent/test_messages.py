@@ -6,7 +6,7 @@ import pytest
 
 from interpose._pb import resmgr_agent_pb2, resmgr_config_pb2
 from interpose.kube.agent import messages
-from interpose.kube.agent.messages import AskedPatch
+from interpose.kube.agent.messages import RequestedPatch
 
 
 def test_set_config_request() -> None:
@@ -40,8 +40,8 @@ def test_patch_node() -> None:
         patches=[resmgr_agent_pb2.JsonPatch(op="add", path="/a", value='"b"'), resmgr_agent_pb2.JsonPatch(op="remove")]
     )
     assert messages.read_patch_node(request.SerializeToString()) == (
-        AskedPatch("add", "/a", '"b"'),
-        AskedPatch("remove", "", ""),
+        RequestedPatch("add", "/a", '"b"'),
+        RequestedPatch("remove", "", ""),
     )
     assert messages.patch_node_reply() == b""
 

@@ -13,7 +13,7 @@ from interpose.kube.agent.node_document import (
     judge,
     node_part,
     node_state,
-    slo_in,
+    read_stored_slo,
     slo_in_force,
     text_of,
 )
@@ -146,7 +146,7 @@ def test_judgement_without_versions() -> None:
 
 def test_slo_in_the_file_of_the_run_before() -> None:
     """That is how one outlives its object."""
-    assert slo_in(text_of(node_state({"name": "n"}, GOOD)), "n", check_document) == GOOD
+    assert read_stored_slo(text_of(node_state({"name": "n"}, GOOD)), "n", check_document) == GOOD
 
 
 @pytest.mark.parametrize(
@@ -163,10 +163,10 @@ def test_slo_in_the_file_of_the_run_before() -> None:
 )
 def test_file_without_a_slo_for_us(text: str) -> None:
     """Damaged, of another kind, without one, about another node, or of a version that knew more."""
-    assert slo_in(text, "n", check_document) is None
+    assert read_stored_slo(text, "n", check_document) is None
 
 
 def test_sample_is_of_this_form() -> None:
     """The one that people read."""
     sample = Path(__file__).parents[4] / "samples" / "nodeslo" / "node-state.json"
-    assert slo_in(sample.read_text(), "node-1", check_document) is not None
+    assert read_stored_slo(sample.read_text(), "node-1", check_document) is not None

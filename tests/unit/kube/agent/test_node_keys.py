@@ -9,7 +9,7 @@ from interpose.kube.agent.node_keys import (
     Writable,
     check_label_value,
     check_name,
-    of_kubernetes,
+    is_kubernetes_name,
 )
 from interpose.resmgr.publish.node_state import ANNOTATION
 
@@ -73,7 +73,7 @@ def test_values_of_labels() -> None:
 )
 def test_names_of_kubernetes(name: str, theirs: bool) -> None:
     """By the domain alone."""
-    assert of_kubernetes(name) is theirs
+    assert is_kubernetes_name(name) is theirs
 
 
 def test_patterns_narrow_down_what_may_be_written() -> None:

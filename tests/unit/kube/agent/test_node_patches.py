@@ -13,10 +13,10 @@ from interpose.kube.agent.node_patches import (
     PatchRefusedError,
     UnmetError,
     capacity_patch,
+    has_writes,
     needs_node,
     node_patch,
     read_steps,
-    writes,
 )
 from tests.support.kube.node_api import plain_node
 
@@ -169,8 +169,8 @@ def test_taints_that_stay_are_not_sent() -> None:
     """A test alone is a question to the API server."""
     patch = patch_of(("test", "/spec/taints", json.dumps([CMK])), node=node_with(CMK))
     assert patch == [{"op": "test", "path": "/spec/taints", "value": [CMK]}]
-    assert not writes(patch)
-    assert writes(patch_of(("remove", "/spec/taints/0"), node=node_with(CMK)))
+    assert not has_writes(patch)
+    assert has_writes(patch_of(("remove", "/spec/taints/0"), node=node_with(CMK)))
 
 
 def test_a_node_that_is_not_as_tested() -> None:

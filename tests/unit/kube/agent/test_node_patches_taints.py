@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from interpose.kube.agent.node_keys import EVERYTHING, Writable
-from interpose.kube.agent.node_patches import UnmetError, patched, read_taint, read_taints
+from interpose.kube.agent.node_patches import UnmetError, patch_taints, read_taint, read_taints
 
 CMK = {"key": "cmk", "value": "true", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/gpu", "effect": "NoExecute"}
@@ -71,12 +71,12 @@ def test_what_is_no_list_of_taints(value: Any, why: str) -> None:
 )
 def test_operations(op: str, place: str, value: Any, after: list[Any]) -> None:
     """As RFC 6902 says."""
-    assert patched([OTHER, THEIRS], op, place, value, ALL) == after
+    assert patch_taints([OTHER, THEIRS], op, place, value, ALL) == after
 
 
 def test_all_may_go_if_none_is_of_kubernetes() -> None:
     """There is nothing to protect."""
-    assert patched([CMK, OTHER], "remove", "", None, ALL) == []
+    assert patch_taints([CMK, OTHER], "remove", "", None, ALL) == []
 
 
 @pytest.mark.parametrize(
@@ -94,20 +94,20 @@ def test_all_may_go_if_none_is_of_kubernetes() -> None:
 def test_taints_of_kubernetes_stay_as_they_are(op: str, place: str, value: Any) -> None:
     """By whichever operation."""
     with pytest.raises(ValueError, match="is of Kubernetes and may not be changed"):
-        patched([OTHER, THEIRS], op, place, value, ALL)
+        patch_taints([OTHER, THEIRS], op, place, value, ALL)
 
 
 def test_a_taint_that_stays_keeps_its_time() -> None:
     """A client that does not know the field would reset the time pods have left."""
     stripped = {"key": THEIRS["key"], "effect": THEIRS["effect"]}
-    assert patched([OTHER, THEIRS], "replace", "", [stripped, CMK], ALL) == [THEIRS, CMK]
+    assert patch_taints([OTHER, THEIRS], "replace", "", [stripped, CMK], ALL) == [THEIRS, CMK]
 
 
 def test_only_taints_that_are_allowed_may_change() -> None:
     """Others may be in the list, as long as they stay."""
-    assert patched([OTHER], "add", "-", CMK, ONE) == [OTHER, CMK]
+    assert patch_taints([OTHER], "add", "-", CMK, ONE) == [OTHER, CMK]
     with pytest.raises(ValueError, match="is not among what may be changed"):
-        patched([OTHER], "replace", "", [CMK], ONE)
+        patch_taints([OTHER], "replace", "", [CMK], ONE)
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_only_taints_that_are_allowed_may_change() -> None:
 def test_a_list_that_is_another_one(op: str, place: str, value: Any, why: str) -> None:
     """Somebody was faster."""
     with pytest.raises(UnmetError, match=why):
-        patched([OTHER, THEIRS], op, place, value, ALL)
+        patch_taints([OTHER, THEIRS], op, place, value, ALL)
 
 
 def test_the_same_taint_twice_is_refused() -> None:
     """Also if each of them is fine."""
     with pytest.raises(ValueError, match="appears twice"):
-        patched([CMK], "add", "-", {**CMK, "value": "no"}, ALL)
+        patch_taints([CMK], "add", "-", {**CMK, "value": "no"}, ALL)

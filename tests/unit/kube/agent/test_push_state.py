@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
-from interpose.kube.agent.push_state import PATIENCE, Push, PushPhase, PushPlan
+from interpose.kube.agent.push_state import UNREACHABLE_AFTER, Push, PushPhase, PushPlan
 
 INTERVAL = 2.0
 GRACE = 30.0
@@ -27,9 +27,9 @@ WAIT = ConfigChoice(verdict=ChoiceResult.WAIT)
 UNUSABLE = ConfigChoice(verdict=ChoiceResult.UNUSABLE, chosen=chosen("bad"), problems=("too large",))
 
 
-def plan(*, withdraw: bool = True, up: bool = True, patience: float = PATIENCE) -> PushPlan:
+def plan(*, withdraw: bool = True, up: bool = True, patience: float = UNREACHABLE_AFTER) -> PushPlan:
     """Without chance: pauses are half their step."""
-    made = PushPlan(interval=INTERVAL, grace=GRACE, withdraw=withdraw, chance=lambda: 0.0, patience=patience)
+    made = PushPlan(interval=INTERVAL, grace=GRACE, withdraw=withdraw, chance=lambda: 0.0, unreachable_after=patience)
     if up:
         made.connection(1, "", 0.0)
     return made
@@ -242,7 +242,7 @@ def test_rejected_and_then_accepted() -> None:
     assert phase(made, 0.0) is PushPhase.REJECTED
     begun(made, 15.0)
     made.accepted()
-    assert made.state(15.0, 3.0).alike(in_force().state(0.0, 4.0))
+    assert made.state(15.0, 3.0).is_same(in_force().state(0.0, 4.0))
 
 
 def test_answer_without_a_push() -> None:
@@ -544,11 +544,11 @@ def test_relay_that_is_away_for_long_is_told() -> None:
     """A restart is not worth a word."""
     made = in_force()
     made.connection(None, "refused", 5.0)
-    assert phase(made, 5.0 + PATIENCE - 1) is PushPhase.APPLIED
-    assert made.due(5.0) == 5.0 + PATIENCE
-    state = made.state(5.0 + PATIENCE, 0.0)
+    assert phase(made, 5.0 + UNREACHABLE_AFTER - 1) is PushPhase.APPLIED
+    assert made.due(5.0) == 5.0 + UNREACHABLE_AFTER
+    state = made.state(5.0 + UNREACHABLE_AFTER, 0.0)
     assert (state.phase, state.problems) == (PushPhase.UNREACHABLE, ("refused",))
-    assert made.due(5.0 + PATIENCE) is None
+    assert made.due(5.0 + UNREACHABLE_AFTER) is None
 
 
 def test_calls_that_fail_for_long_are_told_too() -> None:

@@ -16,15 +16,15 @@ from interpose.kube.agent.report import (
     ReportedEvent,
     annotation,
     annotation_patch,
-    annotation_shown,
-    clipped,
+    clip,
     condition_patch,
-    condition_shown,
-    event,
-    event_again,
+    has_annotation,
+    has_condition,
+    make_event,
+    repeat_event,
     report_of,
-    slo_told,
-    source_shown,
+    reported_source,
+    slo_event,
 )
 
 CHOSEN = SelectedConfig(source="kube-system/cri-resmgr-config", version="42", data={"policy": "Active: static"})
@@ -117,19 +117,19 @@ def test_waiting_is_nothing_to_tell() -> None:
 )
 def test_words(made: NodeReport, status: str, told: ReportedEvent) -> None:
     """Each says what it is about, and what is wrong."""
-    assert (made.status, made.told) == (status, told)
+    assert (made.status, made.event) == (status, told)
 
 
 def test_many_problems_are_counted() -> None:
     """The first ones are enough."""
     made = report(PushPhase.REJECTED, *(f"p{number}" for number in range(9)))
-    assert made.told.message.endswith("p0; p1; p2; p3; p4; and 4 more")
+    assert made.event.message.endswith("p0; p1; p2; p3; p4; and 4 more")
 
 
 def test_long_message_is_cut() -> None:
     """The API server takes no longer ones."""
     made = report(PushPhase.REJECTED, "x" * 5000)
-    assert len(made.told.message) == 1024
+    assert len(made.event.message) == 1024
 
 
 # -- the annotation
@@ -177,33 +177,33 @@ def test_annotation_that_is_there() -> None:
     later = SelectedConfig(source=CHOSEN.source, version="43" * 9, data=CHOSEN.data)
     for phase, problems in ((PushPhase.APPLIED, ()), (PushPhase.REJECTED, long)):
         again = report_of(PushState(phase=phase, chosen=later, problems=problems, since=9999.0))
-        assert annotation_shown(again, NO_SLO, shown(report(phase, *problems)))
+        assert has_annotation(again, NO_SLO, shown(report(phase, *problems)))
 
 
 @pytest.mark.parametrize("slo", [NO_SLO, SloState(phase=SloPhase.REJECTED, problems=("y",))])
 def test_annotation_that_says_something_else(slo: SloState) -> None:
     """Another state, another content, another problem of the NodeSLO, or none any more."""
     node = shown(report(), BAD_SLO)
-    assert annotation_shown(report(), BAD_SLO, node)
-    assert not annotation_shown(report(PushPhase.REJECTED, "x"), BAD_SLO, node)
+    assert has_annotation(report(), BAD_SLO, node)
+    assert not has_annotation(report(PushPhase.REJECTED, "x"), BAD_SLO, node)
     other = SelectedConfig(source=CHOSEN.source, version="42", data={})
-    assert not annotation_shown(report(chosen=other), BAD_SLO, node)
-    assert not annotation_shown(report(), slo, node)
+    assert not has_annotation(report(chosen=other), BAD_SLO, node)
+    assert not has_annotation(report(), slo, node)
 
 
 def test_unknown_slo_takes_nothing_back() -> None:
     """What was wrong with it before may still be."""
     node = shown(report(), BAD_SLO)
-    assert annotation_shown(report(), UNKNOWN_SLO, node)
+    assert has_annotation(report(), UNKNOWN_SLO, node)
     assert json.loads(annotation(report(PushPhase.REJECTED), UNKNOWN_SLO, node))["nodeSLO"] == "x"
 
 
 def test_annotation_about_the_slo_alone() -> None:
     """Nobody pushes a configuration, or it is not known yet how that goes; what is there about it stays."""
-    assert annotation_shown(None, NO_SLO, NODE)
-    assert annotation_shown(None, UNKNOWN_SLO, NODE)
+    assert has_annotation(None, NO_SLO, NODE)
+    assert has_annotation(None, UNKNOWN_SLO, NODE)
     assert json.loads(annotation(None, BAD_SLO, NODE)) == {"nodeSLO": "x"}
-    assert annotation_shown(None, BAD_SLO, shown(None, BAD_SLO))
+    assert has_annotation(None, BAD_SLO, shown(None, BAD_SLO))
     before = shown(report())
     assert json.loads(annotation(None, BAD_SLO, before)) == json.loads(annotation(report(), BAD_SLO, NODE))
 
@@ -211,7 +211,7 @@ def test_annotation_about_the_slo_alone() -> None:
 def test_annotation_with_nothing_left_to_say() -> None:
     """It is removed."""
     node = shown(None, BAD_SLO)
-    assert not annotation_shown(None, NO_SLO, node)
+    assert not has_annotation(None, NO_SLO, node)
     assert annotation_patch(None, NO_SLO, node) == {"metadata": {"annotations": {STATUS: None}}}
 
 
@@ -219,7 +219,7 @@ def test_annotation_with_nothing_left_to_say() -> None:
 def test_annotation_that_cannot_be_read(text: Any) -> None:
     """It is written anew."""
     node = {"metadata": {"name": "n", "annotations": {STATUS: text}}}
-    assert not annotation_shown(report(), UNKNOWN_SLO, node)
+    assert not has_annotation(report(), UNKNOWN_SLO, node)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_annotation_that_cannot_be_read(text: Any) -> None:
 )
 def test_map_that_an_agent_before_us_noted(made: NodeReport | None, expected: str | None) -> None:
     """Also if it could not tell what it says."""
-    assert source_shown(shown(made)) == expected
+    assert reported_source(shown(made)) == expected
 
 
 # -- the condition
@@ -281,11 +281,11 @@ def test_time_of_transition_is_that_of_the_status(fields: dict[str, Any], expect
 
 def test_condition_that_is_there() -> None:
     """Times do not count."""
-    told = report().told
-    assert condition_shown(report(), with_condition(status="True", reason=told.reason, message=told.message))
-    assert not condition_shown(report(), with_condition(status="True", reason=told.reason, message="else"))
-    assert not condition_shown(report(), NODE)
-    assert not condition_shown(report(), NODE | {"status": {"conditions": None}})
+    told = report().event
+    assert has_condition(report(), with_condition(status="True", reason=told.reason, message=told.message))
+    assert not has_condition(report(), with_condition(status="True", reason=told.reason, message="else"))
+    assert not has_condition(report(), NODE)
+    assert not has_condition(report(), NODE | {"status": {"conditions": None}})
 
 
 # -- events
@@ -293,7 +293,7 @@ def test_condition_that_is_there() -> None:
 
 def test_event() -> None:
     """About the Node, as kubectl describe looks for it."""
-    made = event(ReportedEvent(reason="ConfigRejected", message="m", warning=True), NODE, 3600.5)
+    made = make_event(ReportedEvent(reason="ConfigRejected", message="m", warning=True), NODE, 3600.5)
     assert made == {
         "apiVersion": "v1",
         "kind": "Event",
@@ -313,7 +313,7 @@ def test_event() -> None:
 
 def test_event_of_a_node_with_a_long_name() -> None:
     """No object may have a longer one."""
-    made = event(ReportedEvent(reason="r", message="m"), {"metadata": {"name": "a" * 240 + "." + "b" * 12}}, 1e9)
+    made = make_event(ReportedEvent(reason="r", message="m"), {"metadata": {"name": "a" * 240 + "." + "b" * 12}}, 1e9)
     assert len(made["metadata"]["name"]) <= 253
     assert ".." not in made["metadata"]["name"]
     assert made["type"] == "Normal"
@@ -323,17 +323,17 @@ def test_event_of_a_node_with_a_long_name() -> None:
 def test_event_that_is_told_once() -> None:
     """Its name says what it tells to which Node, and not when."""
     told = ReportedEvent(reason="r", message="m")
-    names = [event(told, NODE, wall, once=True)["metadata"]["name"] for wall in (1.0, 2.0)]
+    names = [make_event(told, NODE, wall, once=True)["metadata"]["name"] for wall in (1.0, 2.0)]
     assert names[0] == names[1]
     other = {"metadata": {"name": "n", "uid": "u-2"}}
-    assert event(told, other, 1.0, once=True)["metadata"]["name"] != names[0]
-    assert event(ReportedEvent(reason="r", message="other"), NODE, 1.0, once=True)["metadata"]["name"] != names[0]
+    assert make_event(told, other, 1.0, once=True)["metadata"]["name"] != names[0]
+    assert make_event(ReportedEvent(reason="r", message="other"), NODE, 1.0, once=True)["metadata"]["name"] != names[0]
 
 
 def test_event_that_is_told_again() -> None:
     """It is counted up; when it was first told stays."""
-    body = event(ReportedEvent(reason="r", message="m"), NODE, 0.0)
-    assert event_again(body, 60.0) == body | {"count": 2, "lastTimestamp": "1970-01-01T00:01:00Z"}
+    body = make_event(ReportedEvent(reason="r", message="m"), NODE, 0.0)
+    assert repeat_event(body, 60.0) == body | {"count": 2, "lastTimestamp": "1970-01-01T00:01:00Z"}
 
 
 @pytest.mark.parametrize(
@@ -349,7 +349,7 @@ def test_event_that_is_told_again() -> None:
 )
 def test_what_is_told_about_a_slo(slo: SloState, before: str, reason: str | None) -> None:
     """What is new about it."""
-    told = slo_told(slo, before)
+    told = slo_event(slo, before)
     assert (told.reason if told is not None else None) == reason
 
 
@@ -366,4 +366,4 @@ def test_what_is_told_about_a_slo(slo: SloState, before: str, reason: str | None
 )
 def test_shortening(text: str, most: int, expected: str) -> None:
     """Whole characters, on one line."""
-    assert clipped(text, most) == expected
+    assert clip(text, most) == expected

@@ -12,15 +12,15 @@ from interpose.kube.agent.report_sinks import (
     LAG,
     MOST_EVENTS,
     REPEATED_AFTER,
-    Budget,
     ConfigSubject,
+    EventBudget,
     EventReportSink,
     NodeReportSink,
     ReportInput,
     ReportWrite,
     SloSubject,
-    annotation_desk,
-    condition_desk,
+    annotation_sink,
+    condition_sink,
 )
 from interpose.kube.client.api import PatchKind
 
@@ -47,7 +47,7 @@ def shown(seen: ReportInput) -> dict[str, Any]:
     return {"metadata": metadata} | condition_patch(seen.report, seen.node, 0.0)
 
 
-@pytest.fixture(params=[condition_desk, annotation_desk])
+@pytest.fixture(params=[condition_sink, annotation_sink])
 def desk(request: pytest.FixtureRequest) -> NodeReportSink:
     """Either of the two that write on the Node."""
     made: NodeReportSink = request.param()
@@ -56,8 +56,8 @@ def desk(request: pytest.FixtureRequest) -> NodeReportSink:
 
 def test_patches() -> None:
     """The condition is in the status, and a list of others' too."""
-    condition = condition_desk().next(view(), 0.0, 0.0)
-    annotation = annotation_desk().next(view(), 0.0, 0.0)
+    condition = condition_sink().next(view(), 0.0, 0.0)
+    annotation = annotation_sink().next(view(), 0.0, 0.0)
     assert condition is not None
     assert annotation is not None
     assert (condition.patch, condition.subresource) == (PatchKind.STRATEGIC, "status")
@@ -122,7 +122,7 @@ def test_what_is_shown_needs_no_further_look(desk: NodeReportSink) -> None:
 
 def events(subject: ConfigSubject | SloSubject | None = None) -> EventReportSink:
     """With nothing spent."""
-    return EventReportSink(subject or ConfigSubject(), Budget(0.0))
+    return EventReportSink(subject or ConfigSubject(), EventBudget(0.0))
 
 
 def tell(desk: EventReportSink, seen: ReportInput, now: float = 0.0) -> str | None:
@@ -190,7 +190,7 @@ def test_event_that_is_counted_up_keeps_its_beginning() -> None:
 
 def test_events_that_are_counted_up_cost_nothing() -> None:
     """A state that comes and goes does not keep others from being told."""
-    budget = Budget(0.0)
+    budget = EventBudget(0.0)
     desk = EventReportSink(ConfigSubject(), budget)
     for number in range(100):
         assert tell(desk, view(str(number % 2))) is not None
@@ -248,7 +248,7 @@ def test_first_event_of_a_run_has_a_name_that_lasts(unseen: bool) -> None:
     """Where the Node shows nothing, the API server knows whether it was told."""
     names = []
     for now in (1.0, 2.0):
-        desk = EventReportSink(ConfigSubject(), Budget(0.0), unseen=unseen)
+        desk = EventReportSink(ConfigSubject(), EventBudget(0.0), unseen=unseen)
         for text in ("one", "two"):
             write = desk.next(view(text), now, now)
             assert write is not None
@@ -267,13 +267,13 @@ def test_event_tells_something() -> None:
 def test_subject_without_a_report() -> None:
     """Nothing was told."""
     subject = ConfigSubject()
-    subject.told(NOTHING)
-    assert subject.news(view()) is not None
+    subject.mark_reported(NOTHING)
+    assert subject.pending_event(view()) is not None
 
 
 def test_budget() -> None:
     """Some at once, and then one now and then."""
-    budget = Budget(0.0)
+    budget = EventBudget(0.0)
     for _ in range(MOST_EVENTS):
         assert budget.ready_at(0.0) == 0.0
         budget.spend(0.0)
@@ -284,7 +284,7 @@ def test_budget() -> None:
 
 def test_budget_does_not_grow_without_end() -> None:
     """A quiet day is no reason for a storm."""
-    budget = Budget(0.0)
+    budget = EventBudget(0.0)
     budget.ready_at(1e6)
     for _ in range(MOST_EVENTS):
         budget.spend(1e6)

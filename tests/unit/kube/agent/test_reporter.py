@@ -103,7 +103,7 @@ class Stage:
         self.reporter = Reporter(
             self.cluster,
             node="n",
-            seen=lambda: self.cluster.node,
+            observed_node=lambda: self.cluster.node,
             kinds=kinds,
             now=lambda: self.time,
             wall=lambda: 1000.0 + self.time,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice
-from interpose.kube.agent.watches import GROUP_SPACING, NodeWatches, WatcherProtocol, later
+from interpose.kube.agent.watches import GROUP_SPACING, NodeWatches, WatcherProtocol, call_later
 from interpose.kube.client.api import Api, Object, Resource
 from interpose.testing.eventually import eventually
 
@@ -284,7 +284,7 @@ async def test_a_name_too_long_for_a_map_of_its_node(caplog: pytest.LogCaptureFi
 async def test_later() -> None:
     """In the loop that runs."""
     called = asyncio.Event()
-    later(0.001, called.set)
+    call_later(0.001, called.set)
     await called.wait()
 
 

@@ -25,7 +25,7 @@ def credentials(user: ClientIdentity, server: str = "http://a", authorities: Pem
 
 async def header(user: ClientIdentity) -> str:
     """The Authorization header of a user."""
-    return (await credentials(user).grant()).authorization
+    return (await credentials(user).current()).authorization
 
 
 async def test_headers(tmp_path: Path) -> None:
@@ -53,15 +53,15 @@ async def test_certificate_of_a_program() -> None:
     printed = json.dumps({"kind": "ExecCredential", "apiVersion": V1, "status": status})
     plugin = ExecPlugin(api_version=V1, command="/bin/echo", args=(printed,))
     holder = credentials(ClientIdentity(plugin=plugin), "https://a")
-    grant = await holder.grant()
+    grant = await holder.current()
     assert grant.authorization == ""
     assert grant.context is not None
-    assert await holder.renewed(grant) is None
+    assert await holder.renew(grant) is None
 
 
 async def test_no_tls_without_https() -> None:
     """Then nobody reads certificates."""
-    assert (await credentials(ClientIdentity(certificate=Pem(file="/nowhere"))).grant()).context is None
+    assert (await credentials(ClientIdentity(certificate=Pem(file="/nowhere"))).current()).context is None
 
 
 @pytest.mark.parametrize("token", ["hid\nden", "hid den", "hidé", "hid\x00den"])
@@ -82,13 +82,13 @@ async def test_token_file_is_read_when_it_changed(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("one")
     holder = credentials(ClientIdentity(token_file=str(file)))
-    assert (await holder.grant()).authorization == "Bearer one"
+    assert (await holder.current()).authorization == "Bearer one"
     look = file.stat()
     file.write_text("two")
     os.utime(file, ns=(look.st_atime_ns, look.st_mtime_ns))
-    assert (await holder.grant()).authorization == "Bearer one"
+    assert (await holder.current()).authorization == "Bearer one"
     file.write_text("three")
-    assert (await holder.grant()).authorization == "Bearer three"
+    assert (await holder.current()).authorization == "Bearer three"
 
 
 async def test_token_file_is_read_after_a_refusal(tmp_path: Path) -> None:
@@ -97,14 +97,14 @@ async def test_token_file_is_read_after_a_refusal(tmp_path: Path) -> None:
     file.write_text("one")
     look = file.stat()
     holder = credentials(ClientIdentity(token_file=str(file)))
-    grant = await holder.grant()
-    assert await holder.renewed(grant) is None
+    grant = await holder.current()
+    assert await holder.renew(grant) is None
     file.write_text("two")
     os.utime(file, ns=(look.st_atime_ns, look.st_mtime_ns))
-    newer = await holder.renewed(grant)
+    newer = await holder.renew(grant)
     assert newer is not None
     assert newer.authorization == "Bearer two"
-    assert await holder.renewed(newer) is None
+    assert await holder.renew(newer) is None
 
 
 @pytest.mark.parametrize("content", [None, "", "two words", "x" * 100_000])
@@ -115,17 +115,17 @@ async def test_token_file_that_became_unusable(
     file = tmp_path / "token"
     file.write_text("one")
     holder = credentials(ClientIdentity(token_file=str(file)))
-    await holder.grant()
+    await holder.current()
     if content is None:
         file.unlink()
     else:
         file.write_text(content)
     with caplog.at_level(logging.WARNING):
-        assert (await holder.grant()).authorization == "Bearer one"
-        assert (await holder.grant()).authorization == "Bearer one"
+        assert (await holder.current()).authorization == "Bearer one"
+        assert (await holder.current()).authorization == "Bearer one"
     assert [record.getMessage() for record in caplog.records] == ["Failed to read token, keeping the last one"]
     file.write_text("again")
-    assert (await holder.grant()).authorization == "Bearer again"
+    assert (await holder.current()).authorization == "Bearer again"
 
 
 async def test_token_file_that_never_was(tmp_path: Path) -> None:
@@ -133,10 +133,10 @@ async def test_token_file_that_never_was(tmp_path: Path) -> None:
     file = tmp_path / "token"
     holder = credentials(ClientIdentity(token_file=str(file)))
     with pytest.raises(ConfigError, match=f"file {file}: cannot be read"):
-        await holder.grant()
+        await holder.current()
     file.write_text(" \n")
     with pytest.raises(ConfigError, match=f"file {file}: is empty, a token was expected"):
-        await holder.grant()
+        await holder.current()
 
 
 async def test_token_file_that_is_a_pipe(tmp_path: Path) -> None:
@@ -151,17 +151,17 @@ async def test_certificates_are_read_when_they_changed(tmp_path: Path, caplog: p
     ca = tmp_path / "ca.crt"
     holder = credentials(ClientIdentity(), "https://a", Pem(file=str(ca)))
     with pytest.raises(ConfigError, match=f"certificate authorities {ca}"):
-        await holder.grant()
+        await holder.current()
     ca.write_text(Authority().pem)
-    first = await holder.grant()
-    assert (await holder.grant()).context is first.context
+    first = await holder.current()
+    assert (await holder.current()).context is first.context
     ca.write_text("half")
-    assert (await holder.grant()).context is first.context
+    assert (await holder.current()).context is first.context
     assert "Invalid certificates, keeping the last ones" in caplog.text
     ca.write_text(Authority().pem + Authority().pem)
-    second = await holder.grant()
+    second = await holder.current()
     assert second.context is not first.context
-    assert await holder.renewed(first) == second
+    assert await holder.renew(first) == second
 
 
 async def test_others_have_renewed_already(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ async def test_others_have_renewed_already(tmp_path: Path) -> None:
     script.write_text(f"{begin}echo '{printed}' | /bin/sed s/tN/t$n/\n")
     script.chmod(0o755)
     holder = credentials(ClientIdentity(plugin=ExecPlugin(api_version=V1, command=str(script))))
-    old = await holder.grant()
+    old = await holder.current()
     assert old.authorization == "Bearer t1"
-    assert await holder.renewed(old) == RequestCredentials(authorization="Bearer t2")
-    assert await holder.renewed(old) == RequestCredentials(authorization="Bearer t2")
+    assert await holder.renew(old) == RequestCredentials(authorization="Bearer t2")
+    assert await holder.renew(old) == RequestCredentials(authorization="Bearer t2")

@@ -24,7 +24,7 @@ from interpose.kube.webhook.bootstrap import (
     BootstrapError,
     CertificateRequest,
     SecretCertificateStore,
-    judge,
+    decide_renewal,
     with_authority,
 )
 from interpose.kube.webhook.issue import Issued, examine, issue
@@ -291,6 +291,6 @@ def test_why_a_certificate_will_not_do() -> None:
     """Broken, for other names, or asked for anew."""
     good = issue(("other",), WANTED.lifetime, NOW)
     broken = Issued(authority=b"", certificate=b"", key=b"")
-    assert judge(broken, WANTED, NOW).reason.startswith("ca.crt")
-    assert judge(good, WANTED, NOW).reason == "it is not for hook.ns.svc"
-    assert judge(good, replace(FORCED, names=("other",)), NOW).reason == "a new one was asked for"
+    assert decide_renewal(broken, WANTED, NOW).reason.startswith("ca.crt")
+    assert decide_renewal(good, WANTED, NOW).reason == "it is not for hook.ns.svc"
+    assert decide_renewal(good, replace(FORCED, names=("other",)), NOW).reason == "a new one was asked for"
