@@ -93,7 +93,7 @@ class Pusher:
         self._wake.set()
 
     async def run(self) -> None:
-        """Push until cancelled."""
+        """Push configurations until cancelled."""
         while True:
             self._wake.clear()
             now = self._now()

@@ -83,7 +83,7 @@ class WebhookServer:
         self._plain = None if plain is None else AdminServer(plain, status_routes, any_host=True)
 
     def start(self) -> None:
-        """Start accepting connections."""
+        """Start accepting connections on both sockets."""
         self._server.start()
         if self._plain is not None:
             self._plain.start()

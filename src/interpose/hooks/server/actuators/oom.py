@@ -16,7 +16,7 @@ _GONE: Final = (FileNotFoundError, ProcessLookupError)
 
 
 class OomActuator:
-    """OOM_SCORE_ADJ of containers."""
+    """An `Actuator` for OOM_SCORE_ADJ of the processes of containers."""
 
     def __init__(self, groups: Groups, processes: Processes) -> None:
         self._groups = groups

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class ResctrlActuator:
-    """RESCTRL of pods."""
+    """An `Actuator` for RESCTRL: one resctrl group per pod."""
 
     def __init__(self, groups: Groups, resctrl: ResctrlTree) -> None:
         self._groups = groups

@@ -73,7 +73,7 @@ class RelayPolicy:
         return self.owned
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Cancel a request that is under way."""
         await self._poller.close()
 
     async def _refresh(self) -> None:

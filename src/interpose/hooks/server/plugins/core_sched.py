@@ -87,7 +87,7 @@ class CoreSchedPlugin(Plugin[CoreSchedRule]):
         return CoreSchedRule(by_class=_by_class(slo), by_kube=_by_kube(slo), sysctls=_sysctls(node.kernel))
 
     def group(self, rule: CoreSchedRule, context: GroupContext) -> None:
-        """The node's switches."""
+        """Set the sysctls of the node."""
         for parameter, value in rule.sysctls:
             context.response.set(parameter, value, "policies.cpuPolicy is coreSched")
 

@@ -43,7 +43,6 @@ class GpuEnv(Plugin[bool]):
         self._library = library
 
     def rule(self, node: NodeInputs, previous: bool | None) -> bool:
-        """Always the same."""
         return True
 
     def container(self, rule: bool, context: ContainerContext) -> None:

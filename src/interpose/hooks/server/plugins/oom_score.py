@@ -22,7 +22,6 @@ class OomScoreAdj(Plugin[bool]):
     serves = MappingProxyType({Level.CONTAINER: frozenset((Parameter.OOM_SCORE_ADJ,))})
 
     def rule(self, node: NodeInputs, previous: bool | None) -> bool:
-        """Always the same."""
         return True
 
     def container(self, rule: bool, context: ContainerContext) -> None:

@@ -40,7 +40,7 @@ _MAX_COUNTED: Final = 4096
 
 
 class Effects(Protocol):
-    """What happens besides the answer. Awaited before it goes out, but never for long."""
+    """Side effects of hook calls. Awaited before the answer is sent, but never for long."""
 
     async def write_pod_files(self, pod: Pod, results: PluginResults) -> None:
         """Values of a pod that files carry; nothing if the pod has no cgroup yet."""
@@ -52,13 +52,13 @@ class Effects(Protocol):
         """A container is about to be updated; the verdict with what has to be put back as well."""
 
     async def on_start(self, pod: Pod, container: Container) -> None:
-        """A container runs."""
+        """Called when a container was started."""
 
     async def on_pod_stop(self, pod: Pod) -> None:
-        """A pod was stopped."""
+        """Called when a pod was stopped."""
 
     async def on_container_stop(self, pod: Pod, container_id: str) -> None:
-        """A container was stopped."""
+        """Called when a container was stopped."""
 
 
 class Originals(Protocol):
@@ -72,19 +72,17 @@ class Originals(Protocol):
 
 
 class NoOriginals:
-    """Nobody knows more than the message."""
+    """Originals that add nothing to the records of messages."""
 
     def pod(self, pod: Pod) -> Pod:
-        """As it is."""
         return pod
 
     def container(self, pod: Pod, container: Container) -> Container:
-        """As it is."""
         return container
 
 
 class HookOutcome(StrEnum):
-    """What became of a call."""
+    """The outcome of a hook call."""
 
     CHANGED = "changed"
     UNCHANGED = "unchanged"
@@ -163,7 +161,7 @@ class ProxyServer:
         }
 
     def handlers(self) -> Handlers:
-        """For a server."""
+        """The gRPC handlers by method path."""
         return {point.rpc: Unary(partial(self._handle, point)) for point in HookPoint}
 
     async def _handle(self, point: HookPoint, data: bytes, context: ServerContext) -> bytes:
@@ -248,7 +246,7 @@ class ProxyServer:
             del self.update_counts[next(iter(self.update_counts))]
 
     async def _decide(self, call: _Call) -> _Decision:
-        """What plugins want; raises if one failed that may not. All in one job: a thread costs more than a plugin."""
+        """Results of plugins, in one job; raises RpcError for a failure under Fail."""
         rules = self._rules()
         about_pod = self._plugins[HookPoint.PRE_RUN_POD_SANDBOX]
         # Files of a pod are written when it is run and, if it has no cgroup then, when it gets a container.
@@ -278,7 +276,7 @@ class ProxyServer:
         return _Reply(answer.message, HookOutcome.CHANGED if answer.changed else HookOutcome.UNCHANGED)
 
     def _report_failures(self, call: _Call, failures: Iterable[PluginFailure]) -> None:
-        """Count and tell what went wrong; under Fail it ends the call."""
+        """Count and log failures; under Fail raises RpcError."""
         texts = []
         for plugin, text in failures:
             self.plugin_failures[plugin, call.point] += 1
@@ -290,7 +288,7 @@ class ProxyServer:
             raise RpcError(Code.FAILED_PRECONDITION, f"{call.point}: {'; '.join(texts)}")
 
     async def _run_effect(self, call: _Call, name: str, effect: Awaitable[T], default: T) -> T:
-        """What the effect returns; what it would have returned if it fails or takes too long, unless that counts."""
+        """The result of an effect, `default` if it fails or takes too long; under Fail raises RpcError then."""
         loop = asyncio.get_running_loop()
         until = loop.time() + _EFFECT_TIMEOUT
         if call.context.deadline is not None:

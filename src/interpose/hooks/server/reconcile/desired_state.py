@@ -1,4 +1,4 @@
-"""What all plugins want of a pod with everything in it, or of the groups above pods: verdicts become wants.
+"""The desired values of all plugins for a pod with its containers, and for the cgroups above pods.
 
 Pure, and the same for proxy and standalone mode. The result for a pod depends on the pod, its containers and the rules
 only, so it can be kept as long as none of them is replaced.
@@ -17,7 +17,7 @@ from interpose.hooks.server.targets import ActuatorTarget, Conflict, DesiredValu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerTarget:
-    """A container of a pod as it was asked for, and where it is."""
+    """A container as it was requested, and its target."""
 
     container: Container
     target: ActuatorTarget
@@ -34,7 +34,7 @@ class PodTarget:
 
     @property
     def targets(self) -> Iterable[ActuatorTarget]:
-        """Everything values can be set on."""
+        """The targets of the pod, its sandbox and its containers."""
         return (
             *(target for target in (self.target, self.sandbox) if target is not None),
             *(member.target for member in self.members),
@@ -42,14 +42,14 @@ class PodTarget:
 
 
 class GroupTarget(NamedTuple):
-    """Something above pods, and where it is."""
+    """The node, a QoS class or a host application, and its target."""
 
     context: GroupContext
     target: ActuatorTarget
 
 
 class PluginProblem(NamedTuple):
-    """A plugin that failed, and what it was asked about."""
+    """A plugin that failed for a target."""
 
     target: ActuatorTarget
     failure: PluginFailure
@@ -57,7 +57,7 @@ class PluginProblem(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredState:
-    """What shall be, and what went wrong while finding out."""
+    """Desired values, and the failures and conflicts of plugins."""
 
     values: tuple[DesiredValue, ...] = ()
     problems: tuple[PluginProblem, ...] = ()
@@ -65,7 +65,7 @@ class DesiredState:
 
 
 def desired_of_pod(hooks: PluginChain, subject: PodTarget) -> DesiredState:
-    """What plugins want of a pod, its sandbox container and its containers."""
+    """Desired values of a pod, its sandbox container and its containers."""
     results_by_target: list[tuple[ActuatorTarget, PluginResults]] = []
     pod = subject.pod
     if subject.target is not None:
@@ -82,12 +82,12 @@ def desired_of_pod(hooks: PluginChain, subject: PodTarget) -> DesiredState:
 
 
 def desired_of_groups(hooks: PluginChain, groups: Sequence[GroupTarget]) -> DesiredState:
-    """What plugins want of the node, the directories of QoS classes and host applications."""
+    """Desired values of the node, QoS classes and host applications."""
     return _combine([(group.target, hooks.group(group.context)) for group in groups])
 
 
 def desired_values(target: ActuatorTarget, results: PluginResults) -> tuple[DesiredValue, ...]:
-    """A verdict about one target."""
+    """The desired values of one target."""
     return tuple(
         DesiredValue(target, parameter, wish.value, plugin, wish.why)
         for parameter, (plugin, wish) in results.values.items()

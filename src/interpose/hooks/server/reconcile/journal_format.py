@@ -21,7 +21,7 @@ _PARAMETERS: Final = {str(parameter): parameter for parameter in Parameter}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalEntry:
-    """What we know of one value that we set."""
+    """A value that we set, with the value found before."""
 
     found: Value | None  # before we touched it; None: nothing of its own
     written: Value  # what we wrote last, or were about to
@@ -46,7 +46,7 @@ class Slot:
 
 @dataclass(slots=True)
 class Content:
-    """What a file says."""
+    """The entries of a journal file, and its problems."""
 
     slots: dict[TargetId, Slot] = field(default_factory=dict)
     lines: int = 0  # without the header
@@ -56,7 +56,7 @@ class Content:
 
 
 def header_line(boot: str) -> bytes:
-    """The first line."""
+    """The first line, with version and boot id."""
     return _encoded({"version": VERSION, "boot": boot})
 
 
@@ -103,7 +103,7 @@ def parse(data: bytes, boot: str) -> Content:
 
 
 def _replay(slots: dict[TargetId, Slot], fields: Mapping[str, Any]) -> None:
-    """Do what a line says."""
+    """Apply one line to the entries."""
     level, key, name = _LEVELS.get(_text(fields["level"])), _text(fields["key"]), fields.get("parameter")
     if level is None or (name is not None and _text(name) not in _PARAMETERS):
         return

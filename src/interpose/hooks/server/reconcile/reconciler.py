@@ -53,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class ReconcilePass:
-    """What came of a round."""
+    """The result of a reconcile pass."""
 
     reason: str
     seconds: float = 0.0
@@ -71,7 +71,7 @@ class ReconcilePass:
 
 
 class CachedState(NamedTuple):
-    """A pod's desire, and what it was made of."""
+    """The desired state of a pod, and what it was computed from."""
 
     subject: PodTarget
     rules: PluginRules
@@ -121,9 +121,9 @@ class Reconciler:
     async def reconcile(
         self, reason: str, *, detail: bool = False, apply: bool = True, record: bool = True
     ) -> ReconcilePass:
-        """One round; `detail` also tells of values that are as they shall be, without `act` nothing is changed.
+        """One reconcile pass; with `detail` unchanged values are in the result, without `apply` nothing is written.
 
-        One that is not recorded is only somebody's look.
+        A pass that is not recorded is for views only.
         """
         async with self._lock:
             result = ReconcilePass(reason=reason)
@@ -220,7 +220,7 @@ class Reconciler:
         return unsure
 
     def _log_left_values(self) -> None:
-        """Each plugin and value once, as long as the same policy has it."""
+        """Log values left to a policy, each plugin and parameter once per policy."""
         owned, left = self._applier.owned, self._applier.left_to_policy
         left_values = {(plugin, parameter, owned.policy) for plugin, parameter in left}
         for plugin, parameter, policy in sorted(left_values - self._logged_left):
@@ -229,7 +229,7 @@ class Reconciler:
         self._logged_left = left_values
 
     def _log_plugin_problems(self, desired_state: DesiredState) -> None:
-        """What went wrong while finding out what plugins want; each thing once in a while."""
+        """Log failures and conflicts of plugins, rate-limited."""
         for target, (plugin, text) in desired_state.problems:
             key = f"{plugin} {target.level} {target.key} {text}"
             self._limited.log(logging.WARNING, "Plugin failed", key=key, plugin=plugin, target=target.name, err=text)
@@ -248,7 +248,7 @@ class Reconciler:
             )
 
     async def _compute_desired(self, subjects: Sequence[PodTarget], groups: Sequence[GroupTarget]) -> DesiredState:
-        """What shall be; of a pod about which nothing changed the answer is known."""
+        """The desired state; that of an unchanged pod is cached."""
         rules, cache = self.rules, self._cache
         by_plugin = rules.by_plugin
         changed = [
@@ -342,7 +342,7 @@ class Reconciler:
         return order_steps(item for item in result.items if id(item) not in later)
 
     def _verify_update(self, steps: Sequence[WriteStep], result: ReconcilePass, *, verify: bool) -> None:
-        """An update was taken: see what came of it. What is not there is held, as if it had been refused."""
+        """Compare values after an update. A value that is not in place counts as refused."""
         result.written += 1
         for step in steps:
             outcome = self._applier.record_step(step, self._applier.find_displaced(step) if verify else "")

@@ -19,7 +19,7 @@ ValueKey = tuple[Level, str, Parameter]  # level and key of a target, and a para
 
 @dataclass(slots=True)
 class RetryDelay:
-    """A value that was refused."""
+    """A refused value and the time of the next try."""
 
     value: Value
     error: str
@@ -29,7 +29,7 @@ class RetryDelay:
 
 
 class RetryBackoff:
-    """What is held, by place. One thread at a time for a place; several for several."""
+    """Refused values and their waits. One thread at a time for one value."""
 
     def __init__(self) -> None:
         self._retries: dict[ValueKey, RetryDelay] = {}
@@ -44,7 +44,7 @@ class RetryBackoff:
         return key in self._retries
 
     def record_refusal(self, key: ValueKey, value: Value, error: str, now: float) -> bool:
-        """A value was refused; says whether that is news. A second refusal during the wait does not prolong it."""
+        """Note a refused value; whether it is the first refusal. A second one during the wait does not prolong it."""
         retry = self._retries.get(key)
         if retry is None or retry.value != value:
             self._retries[key] = RetryDelay(value, error, now + _BACKOFF.delay(1))
@@ -56,14 +56,14 @@ class RetryBackoff:
         return False
 
     def record_restore(self, key: ValueKey, value: Value) -> RetryDelay | None:
-        """A value was put back; gives what was refused there before. It is remembered, for somebody may undo it."""
+        """Note a restored value, which another process may undo; returns the refusal that it ends, if any."""
         retry = self._retries.pop(key, None)
         was_undone = retry is not None and retry.undone and retry.value == value
         self._restored_values[key] = retry if retry is not None and was_undone else RetryDelay(value, "", 0.0, 0, True)
         return None if was_undone else retry
 
     def record_undone(self, key: ValueKey, value: Value, error: str, now: float) -> bool:
-        """Hold a value that is to be put back if it was before: another process undid that. Says whether it is news."""
+        """Hold a value that was restored before and was changed back; whether this is the first time."""
         retry = self._restored_values.get(key)
         if retry is None or retry.value != value or key in self._retries:
             return False
@@ -74,22 +74,22 @@ class RetryBackoff:
         return retry.refusals == 1
 
     def wait_reason(self, key: ValueKey, value: Value, now: float) -> str:
-        """Why a value is not to be tried now; empty if it may be."""
+        """Why a value must not be written now; empty if it may be."""
         retry = self._retries.get(key)
         if retry is None or retry.value != value or now >= retry.until:
             return ""
         return f"{retry.error}; again in {retry.until - now:.0f} s"
 
     def release(self, key: ValueKey) -> RetryDelay | None:
-        """A place has what it shall have; gives what was held there."""
+        """End the wait of a value that is in place; returns the refusal, if any."""
         return self._retries.pop(key, None)
 
     def forget_restore(self, key: ValueKey) -> None:
-        """Somebody wants a value in this place: that it was put back once is of no interest any more."""
+        """Forget that a value was restored: a plugin sets it again."""
         self._restored_values.pop(key, None)
 
     def retain(self, of_interest: Callable[[ValueKey], bool]) -> None:
-        """Forget the others."""
+        """Forget the values for which the function returns False."""
         for known in (self._retries, self._restored_values):
             for key in list(known):
                 if not of_interest(key):

@@ -33,11 +33,11 @@ class DirectoryWatch(Protocol):
     """A watch over directories."""
 
     def follow(self, directories: Iterable[str]) -> None:
-        """These and no others."""
+        """Watch these directories and no others."""
 
 
 class PassPauses:
-    """When to look again. Pure but for the clock it is given."""
+    """Pauses between reconcile passes. Pure but for the clock."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -46,7 +46,7 @@ class PassPauses:
         self._changes = 0  # rounds in a row
 
     def next_pause(self, present: Collection[str], known: Collection[str], *, changed: bool) -> float | None:
-        """The pause after a round; None if nothing is open. What was known once is not new when it ends."""
+        """The pause after a pass; None if no pass is needed. A cgroup that was identified once is never new again."""
         now = self._now()
         self._known = (self._known | frozenset(known)) & frozenset(present)
         self._since = {
@@ -60,7 +60,7 @@ class PassPauses:
 
 
 class NewCgroups:
-    """Told of every round. Belongs to one loop."""
+    """Watches for cgroups that are not yet identified. Belongs to one loop."""
 
     def __init__(self, tree: CgroupTree, watch: DirectoryWatch, *, now: Callable[[], float]) -> None:
         self._tree = tree
@@ -71,7 +71,7 @@ class NewCgroups:
     async def next_pause(
         self, subjects: Sequence[PodTarget], layout: CgroupLayout | None, *, changed: bool
     ) -> float | None:
-        """Follow where pods and containers appear; how long to wait for the next look, None if there need be none."""
+        """Watch the directories of pods and containers; the pause until the next pass, None if none is needed."""
         pods = [subject.target.directory for subject in subjects if subject.target is not None]
         above = {"" if layout is None else layout.qos_directory(qos) for qos in KubeQos}
         above |= {directory.rpartition("/")[0] for directory in pods}
@@ -88,7 +88,7 @@ class NewCgroups:
         self._watch.follow(self._followed)
 
     def _children_below(self, directories: Collection[str]) -> set[str]:
-        """What is in them, but for themselves."""
+        """The children of these directories, without the directories themselves."""
         found: set[str] = set()
         for directory in directories:
             with suppress(OSError):
@@ -105,7 +105,7 @@ TICK: Final = "tick"
 
 
 class ReconcileLoop:
-    """Calls `work(reason)` every `interval` seconds and soon after `soon`; one call at a time."""
+    """Calls `work(reason)` every `interval` seconds and soon after `trigger`; one call at a time."""
 
     def __init__(self, work: Callable[[str], Awaitable[None]], interval: float) -> None:
         self._work = work
@@ -117,23 +117,23 @@ class ReconcileLoop:
         self.failed = 0
 
     def start(self) -> None:
-        """Begin, with a round at once."""
+        """Start the loop with a pass at once."""
         self.trigger("start")
         self._tasks.spawn(self._run(), name="rounds")
 
     def trigger(self, reason: str) -> None:
-        """Something happened."""
+        """Start a reconcile pass soon, for this reason."""
         self._reasons[reason] = None
         self._wake.set()
 
     def trigger_later(self, reason: str, pause: float) -> None:
-        """Something is to be looked at in a while. Of one reason the last word counts."""
+        """Start a pass after `pause` seconds; a second call with the same reason replaces the first."""
         if (timer := self._timers.pop(reason, None)) is not None:
             timer.cancel()
         self._timers[reason] = asyncio.get_running_loop().call_later(pause, self.trigger, reason)
 
     async def close(self) -> None:
-        """No more of them; one that is under way is cut off."""
+        """Stop the loop; a pass that is under way is cancelled."""
         for timer in self._timers.values():
             timer.cancel()
         await self._tasks.cancel()
