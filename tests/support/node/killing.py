@@ -108,7 +108,7 @@ class Acts:
         self.around(asyncio, "create_subprocess_exec", lambda *words: f"program {' '.join(map(str, words))}")
         self.around(Process, "communicate", lambda _, *_more: "program works")
         self.around(Process, "wait", lambda _: "program works")
-        self.around(ShimClient, "_ask", lambda _, op, *_more: f"shim {op}")
+        self.around(ShimClient, "_request", lambda _, op, *_more: f"shim {op}")
         self.around(ShimClient, "_session", lambda _, op, *_more: f"shim {op}")
         self.around(LocalRuntime, "call", lambda _, method, *_more: f"answer {method}", before=False)
         self.around(RemoteCaller, "call", lambda _, method, *_more: f"call {method}")
