@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from interpose.node.pods.status.phase import ContainerRole, ContainerView, ContainerViewState, PodPhase, WaitingReason
 from interpose.node.pods.status.types import PodStatus
-from interpose.node.pods.sync.result import StepKind, StepReason, SyncResult
+from interpose.node.pods.sync.result import StepReason, SyncResult, SyncStepKind
 
 STOPPED: Final = "Stopped"
 DEADLINE: Final = "DeadlineExceeded"
@@ -170,7 +170,7 @@ def update_failures(before: StartFailures, result: SyncResult) -> StartFailures:
     failures: dict[str, int] = {}
     reason = message = ""
     for step in result.errors:
-        owner = step.target if step.act in (StepKind.START, StepKind.RESIZE) else ""
+        owner = step.target if step.act in (SyncStepKind.START, SyncStepKind.RESIZE) else ""
         failures[owner] = before.failures.get(owner, 0) + (not step.is_waiting)
         if owner:
             waiting[owner] = WaitingReason(reason=step.reason.value, message=step.error or "")

@@ -23,7 +23,7 @@ from interpose.node.pods.status.resize_record import ResizeRecord
 from interpose.node.pods.status.runtime_pod import RuntimeContainer, RuntimePod
 from interpose.node.pods.sync.garbage import dead_containers, empty_pods, idle_sandboxes
 from interpose.node.pods.sync.kill import ContainerKiller, KillOptions
-from interpose.node.pods.sync.result import StepKind, StepReason, SyncResult, SyncStep
+from interpose.node.pods.sync.result import StepReason, SyncResult, SyncStep, SyncStepKind
 from interpose.node.pods.sync.start_container import PodDirectories
 
 _log = logging.getLogger(__name__)
@@ -49,8 +49,8 @@ class ObjectRemover:
             await self._containers.remove_container(container_id)
         except RpcError as error:
             if error.code is not Code.NOT_FOUND:
-                return self._failure(StepKind.REMOVE_CONTAINER, container_id, str(error))
-        return SyncStep(act=StepKind.REMOVE_CONTAINER, target=container_id)
+                return self._failure(SyncStepKind.REMOVE_CONTAINER, container_id, str(error))
+        return SyncStep(act=SyncStepKind.REMOVE_CONTAINER, target=container_id)
 
     async def sandbox(self, sandbox_id: str, *, stopped: bool = False) -> SyncStep:
         """Remove a sandbox. It is stopped once more before: only that gives a network back for sure."""
@@ -60,8 +60,8 @@ class ObjectRemover:
             await self._sandboxes.remove_pod_sandbox(sandbox_id)
         except RpcError as error:
             if error.code is not Code.NOT_FOUND:
-                return self._failure(StepKind.REMOVE_SANDBOX, sandbox_id, str(error))
-        return SyncStep(act=StepKind.REMOVE_SANDBOX, target=sandbox_id)
+                return self._failure(SyncStepKind.REMOVE_SANDBOX, sandbox_id, str(error))
+        return SyncStep(act=SyncStepKind.REMOVE_SANDBOX, target=sandbox_id)
 
     async def log_folder(self, folder: str) -> SyncStep:
         """Remove the logs of a pod that is gone, by the name of their folder."""
@@ -69,8 +69,8 @@ class ObjectRemover:
         try:
             await asyncio.to_thread(_remove_tree, path)
         except OSError as error:
-            return self._failure(StepKind.CLEAN_UP, str(path), str(error))
-        return SyncStep(act=StepKind.CLEAN_UP, target=str(path))
+            return self._failure(SyncStepKind.CLEAN_UP, str(path), str(error))
+        return SyncStep(act=SyncStepKind.CLEAN_UP, target=str(path))
 
     async def log_folders(self) -> dict[str, str]:
         """The folders of logs there are, by the uid of their pod."""
@@ -94,7 +94,7 @@ class ObjectRemover:
                 why = str(error)
                 self._remarks.log(logging.WARNING, "Log cannot be removed", key=why, path=log_path, err=why)
 
-    def _failure(self, act: StepKind, target: str, error: str) -> SyncStep:
+    def _failure(self, act: SyncStepKind, target: str, error: str) -> SyncStep:
         self._remarks.log(logging.WARNING, "Could not be removed", key=error, step=act.value, target=target, err=error)
         return SyncStep(act=act, target=target, error=error, reason=StepReason.FAILED_REMOVE)
 
@@ -165,11 +165,11 @@ class GarbageCollector:
                 await asyncio.to_thread(self._folders.remove, uid)
             except (OSError, ValueError) as error:
                 steps.append(
-                    SyncStep(act=StepKind.CLEAN_UP, target=uid, error=str(error), reason=StepReason.FAILED_REMOVE)
+                    SyncStep(act=SyncStepKind.CLEAN_UP, target=uid, error=str(error), reason=StepReason.FAILED_REMOVE)
                 )
             else:
                 self._resized.forget(uid)
-                steps.append(SyncStep(act=StepKind.CLEAN_UP, target=uid))
+                steps.append(SyncStep(act=SyncStepKind.CLEAN_UP, target=uid))
         return steps
 
     async def _container(self, pod: RuntimePod, container: RuntimeContainer) -> SyncStep:

@@ -24,9 +24,9 @@ from interpose.node.pods.sync.result import (
     ProgressEvent,
     ProgressListener,
     ProgressPhase,
-    StepKind,
     StepReason,
     SyncStep,
+    SyncStepKind,
 )
 from interpose.node.pods.sync.termination_order import (
     UNORDERED,
@@ -129,7 +129,7 @@ class ContainerKiller:
                 if failure.code is not Code.NOT_FOUND:
                     error = str(failure)
             reason = StepReason.NONE if error is None else StepReason.FAILED_KILL_SANDBOX
-            steps.append(SyncStep(act=StepKind.STOP_SANDBOX, target=sandbox_id, error=error, reason=reason))
+            steps.append(SyncStep(act=SyncStepKind.STOP_SANDBOX, target=sandbox_id, error=error, reason=reason))
         return steps
 
     async def pod(
@@ -150,7 +150,7 @@ class ContainerKiller:
             tracker.mark_ended(target.name)
         if error is None:
             how.progress.on_progress(ProgressEvent(pod=how.title, phase=ProgressPhase.STOPPED, container=target.name))
-            return SyncStep(act=StepKind.KILL_CONTAINER, target=target.name)
+            return SyncStep(act=SyncStepKind.KILL_CONTAINER, target=target.name)
         event = ProgressEvent(
             pod=how.title,
             phase=ProgressPhase.FAILED,
@@ -159,7 +159,7 @@ class ContainerKiller:
             reason=StepReason.FAILED_KILL,
         )
         how.progress.on_progress(event)
-        return SyncStep(act=StepKind.KILL_CONTAINER, target=target.name, error=error, reason=StepReason.FAILED_KILL)
+        return SyncStep(act=SyncStepKind.KILL_CONTAINER, target=target.name, error=error, reason=StepReason.FAILED_KILL)
 
     async def _kill(self, target: ContainerToKill, how: KillOptions, tracker: _EndTracker) -> str | None:
         notes = parse_annotations(target.annotations)

@@ -32,7 +32,7 @@ from interpose.node.pods.sync.image_puller import Auth, ImagePuller
 from interpose.node.pods.sync.inflight import InflightWork
 from interpose.node.pods.sync.kill import ContainerKiller, KillOptions
 from interpose.node.pods.sync.lifecycle_hooks import LifecycleHookRunner
-from interpose.node.pods.sync.result import SILENT, ProgressListener, StepKind, StepReason, SyncResult, SyncStep
+from interpose.node.pods.sync.result import SILENT, ProgressListener, StepReason, SyncResult, SyncStep, SyncStepKind
 from interpose.node.pods.sync.start_container import ContainerStarter
 from interpose.node.pods.sync.sync_pod import PodSyncer
 from interpose.node.pods.sync.termination_order import UNORDERED, TerminationOrder
@@ -161,7 +161,9 @@ class RuntimeManager(PodReader):
                 steps += await self._collector.folders([running.uid], keep_logs=keep_logs)
                 return SyncResult(steps=tuple(steps))
         error = "another client keeps restarting it"
-        steps.append(SyncStep(act=StepKind.CLEAN_UP, target=running.uid, error=error, reason=StepReason.FAILED_REMOVE))
+        steps.append(
+            SyncStep(act=SyncStepKind.CLEAN_UP, target=running.uid, error=error, reason=StepReason.FAILED_REMOVE)
+        )
         return SyncResult(steps=tuple(steps))
 
     async def _put_away(

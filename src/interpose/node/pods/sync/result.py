@@ -8,7 +8,7 @@ from typing import Final, Protocol
 _COUNTDOWN: Final = re.compile(r"(?:: )?next (?:try|start) in [0-9]+ s$", re.ASCII)
 
 
-class StepKind(StrEnum):
+class SyncStepKind(StrEnum):
     """The kind of a sync step."""
 
     PREPARE = "PreparePod"
@@ -52,7 +52,7 @@ class StepReason(StrEnum):
 class SyncStep:
     """One step: what was done to what (a container's name, a sandbox' id), and the error if it failed."""
 
-    act: StepKind
+    act: SyncStepKind
     target: str
     error: str | None = None
     reason: StepReason = StepReason.NONE

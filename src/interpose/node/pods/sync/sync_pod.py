@@ -31,10 +31,10 @@ from interpose.node.pods.sync.result import (
     ProgressEvent,
     ProgressListener,
     ProgressPhase,
-    StepKind,
     StepReason,
     SyncResult,
     SyncStep,
+    SyncStepKind,
 )
 from interpose.node.pods.sync.start_container import ContainerStarter, PodDirectories, SandboxContext
 from interpose.node.pods.volumes.volumes import VolumeError
@@ -145,7 +145,7 @@ class _Round:
             work = asyncio.to_thread(self._parts.folders.prepare, self._pod, self._parts.node, ips)
             await self._parts.inflight.run(self._pod.uid, work)
         except (VolumeError, OSError, ValueError) as error:
-            self._record_failure(StepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
+            self._record_failure(SyncStepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
             raise AbortError from None
 
     async def _prepare_cgroup(self, *, grow_only: bool = False) -> None:
@@ -154,7 +154,7 @@ class _Round:
             work = asyncio.to_thread(self._parts.cgroups.make, self._pod, grow_only=grow_only)
             await self._parts.inflight.run(self._pod.uid, work)
         except (OSError, ValueError) as error:
-            self._record_failure(StepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
+            self._record_failure(SyncStepKind.PREPARE, self._pod.name, str(error), StepReason.FAILED_PREPARE)
             raise AbortError from None
 
     # -- killing -----------------------------------------------------------------------------------------------------
@@ -176,10 +176,10 @@ class _Round:
                 await self._parts.containers.remove_container(container_id)
             except RpcError as error:
                 self._record_failure(
-                    StepKind.REMOVE_CONTAINER, names.get(container_id, ""), str(error), StepReason.FAILED_REMOVE
+                    SyncStepKind.REMOVE_CONTAINER, names.get(container_id, ""), str(error), StepReason.FAILED_REMOVE
                 )
                 raise AbortError from None
-            self._steps.append(SyncStep(act=StepKind.REMOVE_CONTAINER, target=names.get(container_id, "")))
+            self._steps.append(SyncStep(act=SyncStepKind.REMOVE_CONTAINER, target=names.get(container_id, "")))
 
     async def _remove(self, containers: Iterable[ContainerStatus]) -> None:
         """Remove leftovers. One that stays is collected later, so failures are only logged."""
@@ -205,7 +205,7 @@ class _Round:
         try:
             config = sandbox_config(pod, parts.node, self._actions.attempt, log_root=parts.log_root)
         except ValueError as error:
-            self._record_failure(StepKind.CREATE_SANDBOX, pod.name, str(error), StepReason.FAILED_SANDBOX_CONFIG)
+            self._record_failure(SyncStepKind.CREATE_SANDBOX, pod.name, str(error), StepReason.FAILED_SANDBOX_CONFIG)
             raise AbortError from None
         sandbox_id, ips = self._actions.sandbox_id, self._status.ips
         if self._actions.create_sandbox:
@@ -215,10 +215,10 @@ class _Round:
                 sandbox_id = await parts.inflight.run(pod.uid, work)
                 found = sandbox_status((await parts.sandboxes.pod_sandbox_status(sandbox_id)).status)
             except RpcError as error:
-                self._record_failure(StepKind.CREATE_SANDBOX, pod.name, str(error), StepReason.FAILED_SANDBOX)
+                self._record_failure(SyncStepKind.CREATE_SANDBOX, pod.name, str(error), StepReason.FAILED_SANDBOX)
                 raise AbortError from None
             ips = addresses(found)
-            self._steps.append(SyncStep(act=StepKind.CREATE_SANDBOX, target=sandbox_id))
+            self._steps.append(SyncStep(act=SyncStepKind.CREATE_SANDBOX, target=sandbox_id))
             self._report(ProgressPhase.SANDBOX_READY, detail=", ".join(ips))
         return SandboxContext(
             pod=pod,
@@ -240,12 +240,12 @@ class _Round:
                     resize.container_id, resources, resize_annotations(container)
                 )
             except RpcError as error:
-                self._record_failure(StepKind.RESIZE, container.name, str(error), StepReason.FAILED_RESIZE)
+                self._record_failure(SyncStepKind.RESIZE, container.name, str(error), StepReason.FAILED_RESIZE)
                 continue
             await asyncio.to_thread(
                 parts.resized.note, pod.uid, resize.container_id, container.resources, present=present
             )
-            self._steps.append(SyncStep(act=StepKind.RESIZE, target=container.name))
+            self._steps.append(SyncStep(act=SyncStepKind.RESIZE, target=container.name))
             self._report(ProgressPhase.RESIZED, container.name)
 
     async def _start(self, context: SandboxContext) -> None:
@@ -266,9 +266,9 @@ class _Round:
         except ContainerStartError as error:
             if error.retry_after is not None:
                 self._waits.append(error.retry_after)
-            self._record_failure(StepKind.START, container.name, error.message, error.reason)
+            self._record_failure(SyncStepKind.START, container.name, error.message, error.reason)
             return False
-        self._steps.append(SyncStep(act=StepKind.START, target=container.name))
+        self._steps.append(SyncStep(act=SyncStepKind.START, target=container.name))
         return True
 
     # -- reporting ---------------------------------------------------------------------------------------------------
@@ -291,11 +291,11 @@ class _Round:
         if any(step.error is not None for step in steps):
             raise AbortError
 
-    def _record_failure(self, act: StepKind, target: str, error: str, reason: StepReason) -> None:
+    def _record_failure(self, act: SyncStepKind, target: str, error: str, reason: StepReason) -> None:
         step = SyncStep(act=act, target=target, error=error, reason=reason)
         self._steps.append(step)
         moment = ProgressPhase.WAITING if step.is_waiting else ProgressPhase.FAILED
-        self._report(moment, target if act in (StepKind.START, StepKind.RESIZE) else "", error, reason)
+        self._report(moment, target if act in (SyncStepKind.START, SyncStepKind.RESIZE) else "", error, reason)
         if not step.is_waiting:
             details = {
                 "pod": self._pod.title,

@@ -8,7 +8,7 @@ import pytest
 from interpose.host.cgroup.paths import Driver
 from interpose.node.pods.cgroups.pod_cgroups import PodCgroups
 from interpose.node.pods.node_info import NodeFacts
-from interpose.node.pods.sync.result import StepKind
+from interpose.node.pods.sync.result import SyncStepKind
 from tests.support.node.managed_node import ManagedNode, pod
 
 NODE = NodeFacts(name="node", memory=1 << 30, cgroup_root="/lab")
@@ -128,7 +128,7 @@ async def test_a_pod_whose_cgroup_is_in_use_keeps_its_folder(tmp_path: Path, mon
     make(tmp_path, "cgroup/cpu/kubepods/besteffort/pod1234")
     _busy(monkeypatch, 1000)
     result = await node.manager.remove_pod(await node.found(pod()))
-    assert [step.act for step in result.errors] == [StepKind.CLEAN_UP]
+    assert [step.act for step in result.errors] == [SyncStepKind.CLEAN_UP]
     assert node.dirs.uids() == ["1234"]
 
 

@@ -16,7 +16,7 @@ from interpose.node.pods.status.pod_state import (
     update_failures,
 )
 from interpose.node.pods.status.types import PodStatus
-from interpose.node.pods.sync.result import StepKind, StepReason, SyncResult, SyncStep
+from interpose.node.pods.sync.result import StepReason, SyncResult, SyncStep, SyncStepKind
 from tests.support.node.managed_node import container, pod
 
 NOW = 1_000_000_000_000
@@ -148,9 +148,11 @@ def test_a_container_that_ended_three_times_keeps_ending() -> None:
 
 def test_failures_in_a_row_are_counted_and_waits_are_not() -> None:
     """A success ends the row."""
-    failed = SyncResult(steps=(SyncStep(act=StepKind.START, target="main", error="no", reason=StepReason.IMAGE_PULL),))
+    failed = SyncResult(
+        steps=(SyncStep(act=SyncStepKind.START, target="main", error="no", reason=StepReason.IMAGE_PULL),)
+    )
     waits = SyncResult(
-        steps=(SyncStep(act=StepKind.START, target="main", error="later", reason=StepReason.IMAGE_BACKOFF),)
+        steps=(SyncStep(act=SyncStepKind.START, target="main", error="later", reason=StepReason.IMAGE_BACKOFF),)
     )
     once = update_failures(NO_FAILURES, failed)
     still = update_failures(once, waits)
@@ -163,7 +165,7 @@ def test_failures_in_a_row_are_counted_and_waits_are_not() -> None:
 def test_troubles_of_the_pod_are_its_own() -> None:
     """A step that is about no container."""
     failed = SyncResult(
-        steps=(SyncStep(act=StepKind.CREATE_SANDBOX, target="web", error="no", reason=StepReason.FAILED_SANDBOX),)
+        steps=(SyncStep(act=SyncStepKind.CREATE_SANDBOX, target="web", error="no", reason=StepReason.FAILED_SANDBOX),)
     )
     found = update_failures(NO_FAILURES, failed)
     assert (found.reason, found.message, dict(found.failures)) == ("FailedCreatePodSandBox", "no", {"": 1})

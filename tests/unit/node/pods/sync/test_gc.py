@@ -6,7 +6,7 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.net.grpc.status import Code, RpcError
-from interpose.node.pods.sync.result import StepKind
+from interpose.node.pods.sync.result import SyncStepKind
 from tests.support.node.managed_node import ManagedNode, pod
 
 
@@ -74,13 +74,13 @@ async def test_what_cannot_be_removed_is_tried_again(node: ManagedNode) -> None:
     await node.manager.kill_pod(await node.found(pod()))
     node.runtime.fail("RemoveContainer", Code.UNKNOWN, "busy")
     result = await node.manager.collect_garbage([], evict_deleted=True)
-    assert [step.act for step in result.errors] == [StepKind.REMOVE_CONTAINER]
+    assert [step.act for step in result.errors] == [SyncStepKind.REMOVE_CONTAINER]
     assert node.calls("RemovePodSandbox") == []
     assert node.dirs.uids() == ["1234"]
     node.runtime.clear()
     node.runtime.fail("RemovePodSandbox", Code.UNKNOWN, "busy")
     result = await node.manager.collect_garbage([], evict_deleted=True)
-    assert [step.act for step in result.errors] == [StepKind.REMOVE_SANDBOX]
+    assert [step.act for step in result.errors] == [SyncStepKind.REMOVE_SANDBOX]
     assert node.dirs.uids() == ["1234"]
     node.runtime.clear()
     assert (await node.manager.collect_garbage([], evict_deleted=True)).ok
@@ -96,7 +96,7 @@ async def test_a_folder_that_cannot_be_removed_is_said(node: ManagedNode, monkey
 
     monkeypatch.setattr(node.dirs, "remove", busy)
     result = await node.manager.remove_pod(await node.found(pod()))
-    assert [step.act for step in result.errors] == [StepKind.CLEAN_UP]
+    assert [step.act for step in result.errors] == [SyncStepKind.CLEAN_UP]
 
 
 async def test_containers_nobody_knows_about_are_ended_first(node: ManagedNode) -> None:
@@ -108,7 +108,7 @@ async def test_containers_nobody_knows_about_are_ended_first(node: ManagedNode) 
     node.forget_calls()
     node.runtime.fail("StopContainer", Code.UNKNOWN, "no", times=1)
     result = await node.manager.collect_garbage(["1234"])
-    assert [step.act for step in result.errors] == [StepKind.KILL_CONTAINER]
+    assert [step.act for step in result.errors] == [SyncStepKind.KILL_CONTAINER]
     assert (await node.manager.collect_garbage(["1234"])).ok
     assert node.calls() == ["StopContainer", "StopContainer", "RemoveContainer", "StopPodSandbox", "RemovePodSandbox"]
     assert list(node.runtime.containers) == [new.id]

@@ -11,7 +11,7 @@ from interpose.node.pods.spec import HttpAction, LifecycleHandlers, PullPolicy, 
 from interpose.node.pods.status.origin import write_origin
 from interpose.node.pods.status.runtime_pod import RuntimePod
 from interpose.node.pods.sync import lifecycle_hooks
-from interpose.node.pods.sync.result import StepKind, StepReason
+from interpose.node.pods.sync.result import StepReason, SyncStepKind
 from interpose.tasks import TaskBag
 from tests.support.node.managed_node import Heard, ManagedNode, container, pod
 
@@ -28,7 +28,10 @@ async def test_a_pod_with_two_containers_is_started_as_drawn(node: ManagedNode) 
     result = await node.sync(pod(*TWO))
     assert result.ok
     assert node.calls() == ["RunPodSandbox", *["PullImage", "CreateContainer", "StartContainer"] * 2]
-    assert [(step.act, step.target) for step in result.steps[1:]] == [(StepKind.START, "one"), (StepKind.START, "two")]
+    assert [(step.act, step.target) for step in result.steps[1:]] == [
+        (SyncStepKind.START, "one"),
+        (SyncStepKind.START, "two"),
+    ]
     assert set(node.running()) == {"one", "two"}
 
 
@@ -124,7 +127,7 @@ async def test_a_pod_that_has_finished_is_stopped_once(node: ManagedNode) -> Non
     [main] = node.runtime.containers
     node.runtime.exit_container(main, 0)
     node.forget_calls()
-    assert [step.act for step in (await node.sync(once)).steps] == [StepKind.STOP_SANDBOX]
+    assert [step.act for step in (await node.sync(once)).steps] == [SyncStepKind.STOP_SANDBOX]
     assert (await node.sync(once)).steps == ()
     assert node.calls() == ["StopPodSandbox"]
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from interpose.node.pods.sync.result import StepKind, StepReason, SyncResult, SyncStep, without_countdown
+from interpose.node.pods.sync.result import StepReason, SyncResult, SyncStep, SyncStepKind, without_countdown
 
 
 def test_a_round_is_good_if_all_its_steps_are() -> None:
     """One that did nothing is."""
-    good = SyncStep(act=StepKind.START, target="a")
-    bad = SyncStep(act=StepKind.START, target="b", error="no", reason=StepReason.CREATE)
+    good = SyncStep(act=SyncStepKind.START, target="a")
+    bad = SyncStep(act=SyncStepKind.START, target="b", error="no", reason=StepReason.CREATE)
     assert SyncResult().ok
     assert SyncResult(steps=(good,)).ok
     assert not SyncResult(steps=(good, bad)).ok
@@ -18,7 +18,9 @@ def test_a_round_is_good_if_all_its_steps_are() -> None:
 def test_a_step_that_waits_has_not_failed_for_good() -> None:
     """The two back-offs."""
     waits = {
-        reason for reason in StepReason if SyncStep(act=StepKind.START, target="a", error="x", reason=reason).is_waiting
+        reason
+        for reason in StepReason
+        if SyncStep(act=SyncStepKind.START, target="a", error="x", reason=reason).is_waiting
     }
     assert waits == {StepReason.CRASH_LOOP, StepReason.IMAGE_BACKOFF}
 

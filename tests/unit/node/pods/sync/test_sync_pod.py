@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from interpose.cri.caller import Caller
 from interpose.net.grpc.status import Code
 from interpose.node.pods.spec import ContainerSpec, HostPath, PodSpec, RestartPolicy, RestartRule, Volume
-from interpose.node.pods.sync.result import StepKind, StepReason
+from interpose.node.pods.sync.result import StepReason, SyncStepKind
 from tests.support.node.managed_node import Heard, ManagedNode, amounts, container, pod
 
 
@@ -44,7 +44,7 @@ async def test_init_containers_run_one_after_the_other_before_the_others(node: M
     seen = []
     for _ in range(4):
         result = await node.sync(web)
-        seen.append([step.target for step in result.steps if step.act is StepKind.START])
+        seen.append([step.target for step in result.steps if step.act is SyncStepKind.START])
         finish(node, "prepare")
     assert seen == [["prepare"], ["logs"], ["mesh"], ["app", "web"]]
     assert (await node.sync(web)).steps == ()
@@ -109,8 +109,8 @@ async def test_a_changed_container_is_stopped_and_started_anew(node: ManagedNode
     edited = replace(web, containers=(web.containers[0], container("web", image="docker.io/library/busybox:2")))
     result = await node.sync(edited)
     assert [(step.act, step.target) for step in result.steps] == [
-        (StepKind.KILL_CONTAINER, "web"),
-        (StepKind.START, "web"),
+        (SyncStepKind.KILL_CONTAINER, "web"),
+        (SyncStepKind.START, "web"),
     ]
     after = node.running()
     assert after["app"] == before["app"]
@@ -162,14 +162,14 @@ async def test_resources_are_changed_in_place_and_remembered(node: ManagedNode) 
     await node.sync(small)
     heard = Heard()
     result = await node.sync(large, progress=heard)
-    assert [(step.act, step.target, step.error) for step in result.steps] == [(StepKind.RESIZE, "main", None)]
+    assert [(step.act, step.target, step.error) for step in result.steps] == [(SyncStepKind.RESIZE, "main", None)]
     assert heard.moments == ["resized main"]
     [update] = node.runtime.requests_of("UpdateContainerResources")
     assert update.linux.cpu_quota == 200_000
     assert (await node.sync(large)).steps == ()
     node.restart()
     assert (await node.sync(large)).steps == ()
-    assert [step.act for step in (await node.sync(small)).steps] == [StepKind.RESIZE]
+    assert [step.act for step in (await node.sync(small)).steps] == [SyncStepKind.RESIZE]
 
 
 async def test_a_resize_that_fails_is_tried_again(node: ManagedNode) -> None:
@@ -217,11 +217,11 @@ async def test_a_rule_starts_the_whole_pod_over(node: ManagedNode) -> None:
     assert result.ok
     acts = [step.act for step in result.steps]
     assert acts == [
-        StepKind.KILL_CONTAINER,
-        StepKind.REMOVE_CONTAINER,
-        StepKind.REMOVE_CONTAINER,
-        StepKind.START,
-        StepKind.START,
+        SyncStepKind.KILL_CONTAINER,
+        SyncStepKind.REMOVE_CONTAINER,
+        SyncStepKind.REMOVE_CONTAINER,
+        SyncStepKind.START,
+        SyncStepKind.START,
     ]
     assert len(node.runtime.sandboxes) == 1
     assert {name: len(ids) for name, ids in node.running().items()} == {"app": 1, "web": 1}
@@ -243,7 +243,10 @@ async def test_a_deleted_pod_is_only_ended(node: ManagedNode) -> None:
     """Nothing is started any more."""
     await node.sync(pod())
     gone = pod(deleted=True, deletion_grace_period=7)
-    assert [step.act for step in (await node.sync(gone)).steps] == [StepKind.KILL_CONTAINER, StepKind.STOP_SANDBOX]
+    assert [step.act for step in (await node.sync(gone)).steps] == [
+        SyncStepKind.KILL_CONTAINER,
+        SyncStepKind.STOP_SANDBOX,
+    ]
     assert node.runtime.requests_of("StopContainer")[0].timeout == 7
     assert (await node.sync(gone)).steps == ()
 
