@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from interpose.config.documents.amounts import parse_cpu_amount
-from interpose.config.documents.fields import Choice, FieldGroup, FieldKind, Items, Number, Report, Text, Texts
+from interpose.config.documents.fields import Choice, FieldGroup, FieldReader, Items, Number, Report, Text, Texts
 from interpose.config.documents.policy_options import read_options
 from interpose.config.documents.yaml import DocumentNode, parse_document, read_text
 from interpose.core.model.cgroup import KubeQos
@@ -108,7 +108,7 @@ class _Scalar:
 class _PerName:
     """Values of one kind by name."""
 
-    kind: FieldKind
+    kind: FieldReader
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, Any] | None:
         """The values."""
@@ -163,14 +163,14 @@ def _amount(text: str) -> CpuSet | int | None:
 
 
 _WORDS: Final = Items(Text(), tuple)
-_DOES: Final[Mapping[str, FieldKind]] = {
+_DOES: Final[Mapping[str, FieldReader]] = {
     "create": Text(),
     "resize": Text(),
     "remove": Text(),
     "restart": Choice({"relay": "relay"}),
     "offline": _Scalar(_cpus),
 }
-_ABOUT: Final[Mapping[str, FieldKind]] = {
+_ABOUT: Final[Mapping[str, FieldReader]] = {
     "cpu": _Scalar(lambda text: milli(parse_quantity(text))),
     "qos": Choice({one.value.lower(): one for one in KubeQos}),
     "namespace": Text(),
@@ -181,7 +181,7 @@ _ABOUT: Final[Mapping[str, FieldKind]] = {
     "args": _WORDS,
     "lists": Number(0, 1000),
 }
-_EXPECTED: Final[Mapping[str, FieldKind]] = {
+_EXPECTED: Final[Mapping[str, FieldReader]] = {
     "cpus": _PerName(_Scalar(_cpus)),
     "mems": _PerName(_Scalar(_cpus)),
     "shares": _PerName(Number(0, 1 << 20)),

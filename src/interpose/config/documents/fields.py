@@ -74,7 +74,7 @@ def form_of(kind: object) -> dict[str, Any]:
     return kind.form() if isinstance(kind, Described) else {}
 
 
-class FieldKind(Protocol):
+class FieldReader(Protocol):
     """The kind of value that a key may have."""
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Any:
@@ -181,7 +181,7 @@ class Texts:
 class NamedFields:
     """A map of values of one kind with free names."""
 
-    kind: FieldKind
+    kind: FieldReader
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, Any] | None:
         if node.tag != "map":
@@ -204,7 +204,7 @@ class NamedFields:
 class Items:
     """A list of values of one kind; `make` gets all of them."""
 
-    kind: FieldKind
+    kind: FieldReader
     make: Callable[[tuple[Any, ...]], Any]
 
     def read(self, node: DocumentNode, key: str, report: Report) -> Any:
@@ -232,7 +232,7 @@ class FieldGroup:
     look like a slip of one that is.
     """
 
-    keys: Mapping[str, FieldKind]
+    keys: Mapping[str, FieldReader]
     make: Callable[[dict[str, Any]], Any] = _as_is
     required: tuple[str, ...] = ()
     loose: bool = field(default=False, kw_only=True)

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from interpose.config.documents.amounts import DOMAINS, CpuAmount, cpu_amount
-from interpose.config.documents.fields import Choice, FieldGroup, FieldKind, Report, Unread
+from interpose.config.documents.fields import Choice, FieldGroup, FieldReader, Report, Unread
 from interpose.config.documents.policy_options import (
     DEFAULT_OPTIONS,
     OPTIONS,
@@ -295,7 +295,7 @@ class _Options:
 
 
 def _constraints(*, amounts: bool) -> AnyCase:
-    kinds: dict[str, FieldKind] = {domain: Unread() for domain in DOMAINS}
+    kinds: dict[str, FieldReader] = {domain: Unread() for domain in DOMAINS}
     return AnyCase(FieldGroup(kinds | {"cpu": _Cpu(amounts)}, lambda values: values.get("cpu")))
 
 
@@ -308,7 +308,7 @@ def _document(values: Mapping[str, Any]) -> PolicyDocument:
     )
 
 
-_FIXED: Final[Mapping[str, FieldKind]] = MappingProxyType(
+_FIXED: Final[Mapping[str, FieldReader]] = MappingProxyType(
     {
         "Active": Choice(NAMES),
         "AvailableResources": _constraints(amounts=False),

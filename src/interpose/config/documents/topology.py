@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from interpose.config.documents.fields import Choice, FieldGroup, FieldKind, Items, Number, Report, Text
+from interpose.config.documents.fields import Choice, FieldGroup, FieldReader, Items, Number, Report, Text
 from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.cpuset import EMPTY, MAX_CPUS, CpuSet
 from interpose.core.model.text import quoted
@@ -158,7 +158,7 @@ _NUMBER: Final = Number(0, MAX_CPUS - 1)
 _AMOUNT: Final = Number(0, _MAX)
 _ANY_ID: Final = Number(0, _MAX)  # of dies: some kernels count them by other rules
 _CACHE: Final = Number(NO_CACHE, MAX_CPUS - 1)
-_CPU_KINDS: Final[Mapping[str, FieldKind]] = {
+_CPU_KINDS: Final[Mapping[str, FieldReader]] = {
     "id": _NUMBER,
     "package": _NUMBER,
     "die": _ANY_ID,

@@ -14,7 +14,7 @@ from typing import Any, Final
 from interpose.config.documents.fields import (
     Choice,
     FieldGroup,
-    FieldKind,
+    FieldReader,
     FlagField,
     Items,
     Number,
@@ -179,13 +179,13 @@ def _only(word: str) -> Choice:
 
 # -- which keys there are
 
-_CPU_QOS: Final[Mapping[str, FieldKind]] = {
+_CPU_QOS: Final[Mapping[str, FieldReader]] = {
     "enable": FlagField(),
     "groupIdentity": Number(-1, 2),
     "schedIdle": Number(0, 1),
     "coreExpeller": FlagField(),
 }
-_OF_OTHERS: Final[Mapping[str, FieldKind]] = {
+_OF_OTHERS: Final[Mapping[str, FieldReader]] = {
     "memoryQOS": Unread(),
     "blkioQOS": Unread(),
     "resctrlQOS": Unread(),
@@ -204,7 +204,7 @@ _HOST_APPLICATION: Final = FieldGroup(
     _host_application,
     ("name",),
 )
-_SPEC_KEYS: Final[Mapping[str, FieldKind]] = {
+_SPEC_KEYS: Final[Mapping[str, FieldReader]] = {
     "resourceQOSStrategy": FieldGroup(
         {
             "policies": FieldGroup({"cpuPolicy": _words(CpuPolicy), "netQOSPolicy": Unread()}),
@@ -223,7 +223,7 @@ _SPEC_KEYS: Final[Mapping[str, FieldKind]] = {
     "systemStrategy": Unread(),
     "extensions": Unread(),
 }
-_SLO_KEYS: Final[Mapping[str, FieldKind]] = {
+_SLO_KEYS: Final[Mapping[str, FieldReader]] = {
     "apiVersion": _only(SLO_VERSION),
     "kind": _only(SLO_KIND),
     "metadata": Unread(),

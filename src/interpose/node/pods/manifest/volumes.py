@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from interpose.config.documents.fields import FieldGroup, FieldKind, FlagField, Items, Report
+from interpose.config.documents.fields import FieldGroup, FieldReader, FlagField, Items, Report
 from interpose.config.documents.yaml import DocumentNode
 from interpose.node.pods.manifest.env import FILE_FIELDS, field_ref, one_of, resource_ref
 from interpose.node.pods.manifest.kinds import (
@@ -79,7 +79,7 @@ def _downward(containers: frozenset[str]) -> FieldGroup:
         _file,
         required=("path",),
     )
-    keys: dict[str, FieldKind] = {
+    keys: dict[str, FieldReader] = {
         "items": Items(item, make=tuple),
         "defaultMode": FileMode(),
         "defaultUser": NOT_SUPPORTED,
@@ -126,7 +126,7 @@ def _projected(holders: ConfigObjects, containers: frozenset[str]) -> FieldGroup
         modes = {"default_mode": values["defaultMode"]} if "defaultMode" in values else {}
         return _files({"items": items, **modes})
 
-    keys: dict[str, FieldKind] = {
+    keys: dict[str, FieldReader] = {
         "sources": Items(source, make=tuple),
         "defaultMode": FileMode(),
         "defaultUser": NOT_SUPPORTED,

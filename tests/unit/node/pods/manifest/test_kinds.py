@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.config.documents.fields import FieldKind, Report
+from interpose.config.documents.fields import FieldReader, Report
 from interpose.config.documents.yaml import DocumentNode, parse_document
 from interpose.errors import ConfigError
 from interpose.node.pods.manifest.kinds import (
@@ -20,7 +20,7 @@ from interpose.node.pods.manifest.kinds import (
 )
 
 
-def read(kind: FieldKind, text: str) -> Any:
+def read(kind: FieldReader, text: str) -> Any:
     """The value of a text in YAML, or what is wrong with it."""
     report = Report("x")
     found = kind.read(parse_document(f"k: {text}", "x").entries[0][1], "k", report)
@@ -71,7 +71,7 @@ PORTS = "expected a number from 1 to 65535 or the name of a port, found "
         (NEEDS_CLUSTER, "true", "needs a cluster, and there is none here"),
     ],
 )
-def test_values(kind: FieldKind, text: str, value: Any) -> None:
+def test_values(kind: FieldReader, text: str, value: Any) -> None:
     """What they are, or what is wrong with them."""
     assert read(kind, text) == value
 
