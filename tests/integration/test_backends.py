@@ -212,7 +212,7 @@ async def test_backend_that_was_of_use_is_dialled_at_once(runtime_path: Path, mo
         upstream.start()
         await eventually(lambda: len(visits) > 4, "visits")
         monkeypatch.setattr(
-            "interpose.net.grpc.upstream._OF_USE", 0.0
+            "interpose.net.grpc.upstream._USEFUL_SECONDS", 0.0
         )  # from now on every connection lasts long enough
         seen = len(pace.failed)
         await eventually(lambda: 0 in pace.failed[seen:], "a dial at once")

@@ -39,9 +39,9 @@ class Client:
             if not future.done():
                 future.set_result(conn)
 
-        def expired(why: str) -> None:
+        def expired(reason: str) -> None:
             if not future.done():
-                future.set_exception(RpcError(Code.UNAVAILABLE, why))
+                future.set_exception(RpcError(Code.UNAVAILABLE, reason))
 
         waiter = Waiter(ready, expired)
         self._upstream.wait(waiter)
@@ -49,7 +49,7 @@ class Client:
             conn = await future
         finally:
             self._upstream.cancel(waiter)
-        # Somebody else may have taken the room before this task ran.
+        # Another call may have taken the room before this task ran.
         return conn if conn.usable else await self.connection()
 
     async def exchange(self, wire: bytes, body: bytes) -> RawReply:
@@ -61,7 +61,7 @@ class Client:
         return await self.exchange_on(conn, wire, body, Exchange(self._limit))
 
     async def exchange_on(self, conn: ClientConnection, wire: bytes, body: bytes, exchange: Exchange) -> RawReply:
-        """The same on a connection that has room. Leaving early resets the call at the other side at once."""
+        """Like `exchange`, on a connection that has room. Leaving early resets the call at the other side at once."""
         stream = conn.open(exchange, wire, False)
         stream.send_body(body, True)
         self._hub.flush()
@@ -162,13 +162,13 @@ class _Incoming:
         if end:
             self._finish(RpcError(Code.INTERNAL, "the stream ended without a status"))
         elif not self._ready and self._held:
-            # Part of a message larger than the window: nobody can take it yet, so the credit comes at once.
+            # Part of a message larger than the window: it cannot be taken yet, so the credit is given at once.
             stream.credit(self._held)
             self._held = 0
         self._wake.set()
 
     def on_sent(self, stream: Stream, count: int) -> None:
-        """The request is small."""
+        """Nothing: the request is small."""
 
     def on_reset(self, stream: Stream, code: int) -> None:
         self._finish(RpcError(code_of_reset(code), f"the backend reset the call (HTTP/2 error {code})"))

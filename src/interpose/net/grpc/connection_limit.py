@@ -1,8 +1,8 @@
-"""How many clients may be connected at once, and who has to go when that is reached.
+"""How many clients may be connected at once, and which connection is closed when the limit is reached.
 
-No process and no user may have all connections: a share is kept for others. Where a limit is met, whoever has been
-there for the longest and does nothing gives up its place: a client that is told so politely dials again when it wants
-something. Who is at work is never sent away; if nobody can be, the newcomer is refused.
+No process and no user may have all connections: a share is kept for others. Where a limit is met, the oldest idle
+connection is closed: a client that gets GOAWAY dials again for its next call. Busy connections are never closed; if all
+are, the new one is refused.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ _FOR_OTHER_USERS: Final = 8
 
 
 class PeerId(Protocol):
-    """Who is at the other end, as the kernel saw it when it connected."""
+    """The process at the other end, as the kernel saw it when it connected."""
 
     @property
     def pid(self) -> int: ...
@@ -26,26 +26,26 @@ class PeerId(Protocol):
 
 L = TypeVar("L")
 _Process = tuple[int, int]  # user and PID; a PID of 0 is one that cannot be seen
-_NOBODY: Final[_Process] = (-1, 0)
+_UNKNOWN: Final[_Process] = (-1, 0)
 
 
 class ConnectionLimit(Generic[L]):
     """The connections of one socket by their owners, each owner's in the order in which they came."""
 
     def __init__(self, limit: int, idle: Callable[[L], bool], *, users: int = 1) -> None:
-        """`idle` tells whether a connection may be closed without anybody losing anything; `users` may connect."""
+        """`idle` says whether a connection may be closed without losing a call; `users` is the number of users."""
         self.limit = limit
         self._idle = idle
-        self._of_a_process = limit - limit // _FOR_OTHER_PROCESSES
-        self._of_a_user = limit - (limit // _FOR_OTHER_USERS if users > 1 else 0)
+        self._per_process = limit - limit // _FOR_OTHER_PROCESSES
+        self._per_user = limit - (limit // _FOR_OTHER_USERS if users > 1 else 0)
         self._users: Counter[int] = Counter()
         self._owners: dict[L, _Process] = {}
         self._owned: dict[_Process, dict[L, None]] = {}
 
     def admit(self, link: L, peer: PeerId | None) -> bool:
-        """Take it in, if there is room."""
-        owner = _NOBODY if peer is None else (peer.uid, peer.pid)
-        if self._full(owner) is not None:
+        """Count a connection if there is room; False if there is none."""
+        owner = _UNKNOWN if peer is None else (peer.uid, peer.pid)
+        if self._over_limit(owner) is not None:
             return False
         self._users[owner[0]] += 1
         self._owners[link] = owner
@@ -53,13 +53,13 @@ class ConnectionLimit(Generic[L]):
         return True
 
     def victim(self, peer: PeerId | None) -> L | None:
-        """Who would have to go first if this peer is to come in; None if nobody has to, or nobody can."""
-        owner = _NOBODY if peer is None else (peer.uid, peer.pid)
-        candidates = self._full(owner)
+        """The connection to close so that this peer may connect; None if none has to be closed, or none can."""
+        owner = _UNKNOWN if peer is None else (peer.uid, peer.pid)
+        candidates = self._over_limit(owner)
         if candidates is None:
             return None
-        # Whoever has the most is the first to do without.
-        for process in sorted(candidates, key=lambda one: len(self._owned[one]), reverse=True):
+        # The process with the most connections loses one first.
+        for process in sorted(candidates, key=lambda owner: len(self._owned[owner]), reverse=True):
             for link in self._owned[process]:
                 if self._idle(link):
                     return link
@@ -67,15 +67,15 @@ class ConnectionLimit(Generic[L]):
 
     def siblings(self, link: L) -> Collection[L]:
         """All connections of the process that has this one, itself included."""
-        return self._owned.get(self._owners.get(link, _NOBODY), ())
+        return self._owned.get(self._owners.get(link, _UNKNOWN), ())
 
     @property
     def processes(self) -> int:
-        """How many are connected; those that cannot be seen are one."""
+        """The number of connected processes; those that cannot be seen count as one."""
         return len(self._owned)
 
     def remove(self, link: L) -> None:
-        """It is gone, or on its way out."""
+        """Stop counting a connection that is closed or closing."""
         owner = self._owners.pop(link, None)
         if owner is not None:
             self._users[owner[0]] -= 1
@@ -84,13 +84,13 @@ class ConnectionLimit(Generic[L]):
             if not links:
                 del self._owned[owner]
 
-    def _full(self, owner: _Process) -> Iterable[_Process] | None:
-        """Whose connections are too many for another one of this owner; None if there is room."""
+    def _over_limit(self, owner: _Process) -> Iterable[_Process] | None:
+        """The processes that fill a limit which another connection of this owner exceeds; None if there is room."""
         uid, pid = owner
-        if pid and len(self._owned.get(owner, ())) >= self._of_a_process:
+        if pid and len(self._owned.get(owner, ())) >= self._per_process:
             return [owner]
         if len(self._owners) >= self.limit:
             return self._owned
-        if self._users[uid] >= self._of_a_user:
+        if self._users[uid] >= self._per_user:
             return [process for process in self._owned if process[0] == uid]
         return None

@@ -38,7 +38,7 @@ class RawReply:
         return self.message_of_ok(limit)
 
     def message_of_ok(self, limit: int) -> bytes:
-        """The same for a reply whose status is known to be OK."""
+        """The message of a reply whose status is known to be OK."""
         body = self.body
         if body[:1] == b"\x00" and int.from_bytes(body[1:PREFIX], "big") == len(body) - PREFIX <= limit:
             return body[PREFIX:]  # one message, whole and plain: what all but a few are
@@ -92,10 +92,10 @@ class Exchange:
             self.reply.set_result(RawReply(self._headers, bytes(self._body), trailers, failure))
 
     def expire(self) -> None:
-        """Time is up: whoever waits for the reply gets a TimeoutError."""
+        """End the wait for the reply with a TimeoutError."""
         if not self.reply.done():
             self.reply.set_exception(TimeoutError())
-            self.reply.exception()  # seen: whoever waited may have left in the same moment
+            self.reply.exception()  # retrieved: the caller may have left at the same time
 
     def on_headers(self, stream: Stream, headers: Headers, end: bool) -> None:
         if end:
@@ -115,7 +115,7 @@ class Exchange:
             stream.credit(len(data))
 
     def on_sent(self, stream: Stream, count: int) -> None:
-        """The request is in memory anyway."""
+        """Nothing: the request is in memory anyway."""
 
     def on_reset(self, stream: Stream, code: int) -> None:
         self._finish(None, RpcError(code_of_reset(code), f"the backend reset the call (HTTP/2 error {code})"))

@@ -1,15 +1,15 @@
-"""Turns at the event loop: nobody keeps it from the others, whatever peers send and from how many processes.
+"""Turns at the event loop: no peer keeps it from the others, whatever it sends and from how many processes.
 
 Connections do their work in slices (`net.h2.connection`). In a turn of the loop reads are handled as they come until
-some work is done; whatever else is there then waits. Those that wait are served for a short time in each turn, a slice
-at a time, and whoever has used the least of the loop lately is served first. So there is no rate to set: a peer that is
-alone has the whole loop, many that ask for all of it have equal parts, and one that asks for little comes before all
-of them, however many they are. A backend that everybody shares waits for nobody: answers end calls.
+some work is done; other connections then wait. Those that wait are served for a short time in each turn, a slice at a
+time, and the peer that has used the least of the loop lately is served first. So there is no rate to set: a peer that
+is alone has the whole loop, many that ask for all of it have equal parts, and one that asks for little comes before all
+of them, however many they are. A backend that all clients share never waits: answers end calls.
 
 A peer, that is a process at the other end, has one account for all its connections. What it has used is halved each
-second. A newcomer begins with what those have used who wait: to fork, or to hang up and dial again, is no way to the
-front. An account also has the guard that counts frames without progress, and outlives its connections as long as
-something is remembered.
+second. A new peer begins with the average of those that wait: to fork, or to close and dial again, does not help. An
+account also has the guard that counts frames without progress, and outlives its connections as long as something is
+remembered.
 """
 
 import asyncio
@@ -27,16 +27,16 @@ _AT_ONCE: Final = 50_000
 # 1 to 2 ms.
 _TURN: Final = 0.002
 _UNITS_IN_A_SECOND: Final = 10_000_000
-# Who has to wait and has used this much lately asks for more than its share, and for how long, in seconds, that is
-# remembered. A thousand calls at once are less.
-_MUCH: Final = 400_000
+# A peer that has to wait and has used this much lately asks for more than its share, and for how long, in seconds, that
+# is remembered. A thousand calls at once are less.
+_HEAVY_USE: Final = 400_000
 _MEMORY: Final = 10
 # So little is as good as nothing.
-_LITTLE: Final = 1_000
+_NEGLIGIBLE_USE: Final = 1_000
 
 
 class Worker(Protocol):
-    """A connection with work left."""
+    """A connection that has work left to do."""
 
     def work(self) -> bool:
         """Do one slice. True if there is more."""
@@ -48,21 +48,21 @@ class PeerAccount:
     __slots__ = ("common", "connections", "guard", "memory", "shared", "used", "waiting")
 
     def __init__(self, limits: Limits, *, shared: bool = False, used: int = 0) -> None:
-        """`shared` if other connections may come to have it, and somebody else ticks it."""
+        """`shared`: other connections may get it, and `PeerAccounts` ticks it."""
         self.guard = Guard(limits)
         self.shared = shared
-        self.common = False  # everybody waits for what comes from there: it is served before the others
+        self.common = False  # all clients wait for its answers: it is served before the others
         self.used = used
         self.connections = 0
         self.memory = 0  # seconds for which it counts as one that asks for more: its calls are kept apart
         self.waiting: deque[Worker] = deque()
 
     def remember(self) -> None:
-        """It has asked for more than its share."""
+        """Note that the peer asked for more than its share."""
         self.memory = _MEMORY
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second."""
         self.guard.tick()
         self.used //= 2
         if self.memory:
@@ -70,24 +70,26 @@ class PeerAccount:
 
     @property
     def forgettable(self) -> bool:
-        """Nothing of it is here, and nothing is held against it."""
-        return not (self.connections or self.memory or self.waiting or self.guard.exceeded or self.used > _LITTLE)
+        """Whether it has no connection and nothing is remembered of it."""
+        return not (
+            self.connections or self.memory or self.waiting or self.guard.exceeded or self.used > _NEGLIGIBLE_USE
+        )
 
 
 class LoopTurns:
-    """Who waits for a turn of the loop. One per hub."""
+    """The peers that wait for a turn of the loop. One per hub."""
 
     __slots__ = ("_armed", "_clock", "_waiting", "left")
 
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
-        """`clock` is the time the loop was at work: nobody is charged for what else the machine does."""
+        """`clock` is the time the loop was at work: no peer is charged for what else the machine does."""
         self._clock = clock
         self._waiting: dict[PeerAccount, None] = {}
         self._armed = False
         self.left = _AT_ONCE  # what may still be done before the next turn; below zero, reads wait
 
     def spent(self) -> None:
-        """Nothing is left of this turn."""
+        """Schedule the next turn: nothing is left of this one."""
         if not self._armed:
             self._armed = True
             asyncio.get_running_loop().call_soon(self._serve)
@@ -104,19 +106,19 @@ class LoopTurns:
 
     @property
     def usual(self) -> int:
-        """What a peer that waits has used, on average."""
+        """The average use of the peers that wait."""
         used = [account.used for account in self._waiting if not account.common]
         return sum(used) // len(used) if used else 0
 
     def _serve(self) -> None:
-        """A new turn of the loop."""
+        """Serve those that wait, in a new turn of the loop."""
         self._armed = False
         self.left = _AT_ONCE
         waiting = self._waiting
         now = self._clock()
         end = now + _TURN
         while waiting and now < end:
-            account = min(waiting, key=_precedence)
+            account = min(waiting, key=_priority)
             worker = account.waiting.popleft()
             if worker.work():
                 account.waiting.appendleft(worker)  # what one has left is soon done, and then out of memory
@@ -124,19 +126,18 @@ class LoopTurns:
                 del waiting[account]
             began, now = now, self._clock()
             account.used += int((now - began) * _UNITS_IN_A_SECOND)
-            if account.used > _MUCH:
+            if account.used > _HEAVY_USE:
                 account.remember()
         if waiting:
             self.spent()
 
 
-def _precedence(account: PeerAccount) -> tuple[bool, int]:
-    """Lowest first."""
+def _priority(account: PeerAccount) -> tuple[bool, int]:
     return not account.common, account.used
 
 
 class PeerIdentity(Protocol):
-    """Who is at the other end, as the kernel saw it."""
+    """The process at the other end, as the kernel saw it."""
 
     @property
     def pid(self) -> int: ...
@@ -146,7 +147,7 @@ class PeerIdentity(Protocol):
 
 
 class PeerAccounts:
-    """The accounts of those who connect to one socket, by user and process. Nobody's is that of one connection."""
+    """The accounts of the peers of one socket, by user and process. A connection of an unknown peer has its own."""
 
     def __init__(self, limits: Limits, turns: LoopTurns) -> None:
         self._limits = limits
@@ -154,7 +155,7 @@ class PeerAccounts:
         self._accounts: dict[tuple[int, int], PeerAccount] = {}
 
     def of(self, peer: PeerIdentity | None) -> PeerAccount:
-        """The account of this peer, which may have one from before."""
+        """The account of a peer, which may be one from before."""
         if peer is None or not peer.pid:
             return PeerAccount(self._limits)
         key = peer.uid, peer.pid
@@ -164,7 +165,7 @@ class PeerAccounts:
         return account
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second."""
         for key, account in list(self._accounts.items()):
             account.tick()
             if account.forgettable:

@@ -1,4 +1,4 @@
-"""What a local handler looks like: bytes of one message in, bytes out.
+"""The interface of local handlers: bytes of one message in, bytes out.
 
 Handlers know nothing of HTTP/2; the server turns their exceptions into a status. Messages are bytes here, because
 which classes parse them is the handler's business.
@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 
 
 class ServerContext(Protocol):
-    """What a handler may know about the call it answers."""
+    """The call that a handler answers."""
 
     @property
     def path(self) -> bytes: ...
@@ -29,14 +29,14 @@ StreamHandler: TypeAlias = Callable[[bytes, ServerContext], AsyncIterator[bytes]
 
 @dataclass(frozen=True, slots=True)
 class Unary:
-    """One message in, one message out."""
+    """A unary method: one message in, one message out."""
 
     handle: UnaryHandler
 
 
 @dataclass(frozen=True, slots=True)
 class ServerStreaming:
-    """One message in, any number out."""
+    """A server streaming method: one message in, any number out."""
 
     handle: StreamHandler
 

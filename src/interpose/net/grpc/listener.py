@@ -1,7 +1,7 @@
 """Accepting connections on a unix socket that is bound already.
 
-Peers are checked by what the kernel says about them, connections are counted, and a once-a-second tick keeps slow and
-noisy peers in check. The socket itself (its path, lock and mode) is the business of `host`.
+Peers are checked by the kernel's credentials, connections are counted, and a tick once a second cuts off slow and noisy
+peers. The socket itself (its path, lock and mode) is the business of `host`.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from interpose.net.h2.specialize import own_code
 from interpose.net.h2.stream import Stream
 
 _log = logging.getLogger(__name__)
-# Two whole frames: who sends more than that between two looks is not stuck in one.
+# Two whole frames: a peer that sends more than that between two ticks is not stuck in one.
 _PROGRESS: Final = 32 * 1024
 
 BACKLOG: Final = 4096
@@ -34,7 +34,7 @@ when it is full, so it is what the kernel allows by default and what such server
 
 
 class Peer(Protocol):
-    """Who is at the other end, as the kernel saw it when it connected."""
+    """The process at the other end, as the kernel saw it when it connected."""
 
     @property
     def pid(self) -> int: ...
@@ -45,7 +45,7 @@ class Peer(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Who may connect. Without `identify` everyone may whom the socket's mode lets in."""
+    """Which peers may connect. Without `identify` all may that the socket's mode admits."""
 
     identify: Callable[[socket.socket], Peer] | None = None
     uids: Collection[int] = ()
@@ -81,20 +81,20 @@ class ClientLink(Link):
             self.abort()
 
     def _write_queued(self, data: bytes) -> None:
-        """Who lets our output pile up is cut at once: a backend can say a lot within a second."""
+        """Cut a peer off that lets our output pile up, at once: a backend can send a lot within a second."""
         super()._write_queued(data)
         if self.backlog > BACKLOG_LIMIT:
             self.cut("the peer does not read what it asked for")
 
-    def belong(self, account: PeerAccount) -> None:
-        """It is known whose connection this is."""
+    def assign_account(self, account: PeerAccount) -> None:
+        """Set the account of the peer, whose guard counts for this connection too."""
         self.account = account
         self.conn.guard = account.guard
         account.connections += 1
 
-    def watch(self) -> None:
-        """Count the seconds for which the peer has left something half said. Any large frame seen at the wrong moment
-        is half there, so a peer that gets on is not counted."""
+    def count_half_read(self) -> None:
+        """Count the seconds for which the peer has left a frame incomplete. A large frame may be so at any tick, so a
+        peer that makes progress is not counted."""
         if not self.conn.half_read or self.bytes_read - self._read_before > _PROGRESS:
             self.half_read_for = 0
             self._read_before = self.bytes_read
@@ -103,12 +103,12 @@ class ClientLink(Link):
 
     @property
     def pid(self) -> int:
-        """The peer's process, for messages; 0 if nobody asked."""
+        """The peer's PID, for messages; 0 if it is not known."""
         return self.peer.pid if self.peer is not None else 0
 
     @property
     def process(self) -> tuple[int, int]:
-        """User and PID of the peer; zeros if nobody asked."""
+        """User and PID of the peer; zeros if they are not known."""
         return (self.peer.uid, self.peer.pid) if self.peer is not None else (0, 0)
 
     @property
@@ -119,12 +119,12 @@ class ClientLink(Link):
     @property
     def buffered(self) -> int:
         """Bytes of its calls that wait here, in either direction, and what its socket did not take yet."""
-        return sum(map(_waiting, self.conn.streams.values())) + self.backlog
+        return sum(map(_buffered_bytes, self.conn.streams.values())) + self.backlog
 
-    def cut(self, why: str) -> None:
-        """End it at once: the peer asks for more than it takes."""
+    def cut(self, reason: str) -> None:
+        """Close at once: the peer requests more than it reads."""
         if self.conn.failed is None:
-            self.conn.failed = ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, why)
+            self.conn.failed = ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, reason)
             self.abort()
 
     @property
@@ -133,14 +133,14 @@ class ClientLink(Link):
         return not self.conn.streams and not self.conn.unread
 
     def evict(self) -> None:
-        """Close it, idle as it is. Calls that are on their way are told that nobody saw them: clients repeat those."""
+        """Close an idle connection. Calls that are on their way were not seen, as GOAWAY says: clients repeat those."""
         self.server.leave()
         self.close()
         if self.backlog:
             self.abort()
 
 
-def _waiting(stream: Stream) -> int:
+def _buffered_bytes(stream: Stream) -> int:
     """Bytes of a call: replies and requests in queues, and what its sink collects."""
     share: BufferedShare | None = getattr(stream.sink, "share", None)
     upload = stream.peer.queued if stream.peer is not None else 0
@@ -150,17 +150,17 @@ def _waiting(stream: Stream) -> int:
 V = TypeVar("V")
 
 
-class Visitor(Protocol):
-    """A connection at the door."""
+class AcceptedConnection(Protocol):
+    """A connection that was accepted and not admitted yet."""
 
     transport: Any
     peer: Peer | None
 
 
-class Entrance:
-    """One listening socket, and who comes in. Counters are plain numbers, read when somebody scrapes.
+class Acceptor:
+    """Accepts connections on one listening socket. Counters are plain numbers, read by a scrape.
 
-    Whoever inherits this makes the connections (`_connected`), keeps them and counts those that stay.
+    Subclasses make the connections (`_make_connection`), keep them and count those that stay.
     """
 
     def __init__(self, admission: Admission, log: logging.Logger) -> None:
@@ -170,26 +170,28 @@ class Entrance:
         self.faults: dict[str, int] = {}
         self._admission = admission
         self._server: asyncio.AbstractServer | None = None
-        # A peer that comes back at once after each refusal must not fill the disk.
+        # A peer that reconnects at once after each refusal must not fill the disk.
         self._limited = RateLimited(log)
 
-    def _connected(self) -> asyncio.Protocol:
-        """Somebody has; who it is can be said when there is a transport."""
+    def _make_connection(self) -> asyncio.Protocol:
+        """The protocol for a new connection; its peer is known when there is a transport."""
         raise NotImplementedError
 
     async def start(self, sock: socket.socket) -> None:
         """Serve a bound socket. The caller keeps its own descriptor: we work on a duplicate."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_unix_server(self._connected, sock=sock.dup(), backlog=BACKLOG, **_NO_CLEANUP)
+        self._server = await loop.create_unix_server(
+            self._make_connection, sock=sock.dup(), backlog=BACKLOG, **_NO_CLEANUP
+        )
 
     def stop_accepting(self) -> None:
-        """Leave the listening socket to whoever else holds it."""
+        """Stop accepting; other holders of the listening socket go on."""
         if self._server is not None:
             self._server.close()
             self._server = None
 
-    def _allowed(self, link: Visitor) -> bool:
-        """Find out who it is, and whether they may connect at all. Who may not is counted."""
+    def _is_allowed(self, link: AcceptedConnection) -> bool:
+        """Identify the peer; False, counted and logged, if it may not connect."""
         admission = self._admission
         if admission.identify is None:
             return True
@@ -201,7 +203,7 @@ class Entrance:
         return False
 
     def _make_room(self, limit: "ConnectionLimit[V]", peer: Peer | None, evict: "Callable[[V], None]") -> None:
-        """Where a newcomer would be refused, an idle connection goes."""
+        """Close an idle connection if a new one would be refused otherwise."""
         victim = limit.victim(peer)
         if victim is not None:
             self.evicted += 1
@@ -209,14 +211,14 @@ class Entrance:
             self._warn("Idle connection was closed to make room", "", limit=limit.limit)
             evict(victim)
 
-    def _fault(self, name: str) -> None:
+    def _count_fault(self, name: str) -> None:
         self.faults[name] = self.faults.get(name, 0) + 1
 
     def _warn(self, message: str, key: str, **fields: object) -> None:
         self._limited.log(logging.WARNING, message, key=key, **fields)
 
 
-class Listener(Entrance):
+class Listener(Acceptor):
     """One listening socket and its connections."""
 
     def __init__(
@@ -233,18 +235,18 @@ class Listener(Entrance):
         )
         self._accounts = PeerAccounts(limits, hub.turns)
 
-    def _connected(self) -> ClientLink:
+    def _make_connection(self) -> ClientLink:
         conn = ServerConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
-        link = ClientLink(conn, self._hub, self._admit, self._lost)
+        link = ClientLink(conn, self._hub, self._admit, self._on_lost)
         conn.on_idle = link.close
         return link
 
     def _admit(self, link: ClientLink) -> bool:
-        if not self._allowed(link):
+        if not self._is_allowed(link):
             return False
         account = self._accounts.of(link.peer)
         if account.guard.exceeded:
-            # It was told to calm down; its next connection would only be told the same.
+            # It got ENHANCE_YOUR_CALM; its next connection would get it again.
             self.refused += 1
             self._warn("Peer was cut off and is back too soon", "", pid=link.pid)
             return False
@@ -254,43 +256,43 @@ class Listener(Entrance):
             self._warn("Too many connections", "", pid=link.pid, limit=self._admission.connections)
             return False
         link.siblings = self._limit.siblings
-        link.alone = self._alone
-        link.belong(account)
+        link.alone = self._is_only_process
+        link.assign_account(account)
         link.server.accept = self._accept(link)
         self.accepted += 1
         self.links.add(link)
         return True
 
-    def _alone(self) -> bool:
+    def _is_only_process(self) -> bool:
         return self._limit.processes == 1
 
-    def _lost(self, link: ClientLink) -> None:
+    def _on_lost(self, link: ClientLink) -> None:
         if link not in self.links:
             return
         self.links.discard(link)
         self._limit.remove(link)
         link.account.connections -= 1
         if (fault := link.conn.failed) is not None:
-            self._fault(fault.code.name)
+            self._count_fault(fault.code.name)
             self._warn("Peer broke the protocol", str(fault), pid=link.pid, err=str(fault))
 
     def tick(self) -> None:
-        """A second has passed. A peer that leaves something half said for too long is cut off."""
+        """Called once a second. Cuts peers off that left a frame incomplete for too long."""
         buffered = self._hub.buffered
         if buffered.size + sum(link.backlog for link in self.links) > buffered.limit:
             self.relieve()
         self._accounts.tick()
         for link in list(self.links):
             link.tick()
-            link.watch()
+            link.count_half_read()
             if link.half_read_for > self._admission.handshake_timeout:
-                self._fault("SLOW")
+                self._count_fault("SLOW")
                 self._warn("Peer is too slow", "", pid=link.pid)
                 link.abort()
 
     def relieve(self) -> None:
-        """Too much waits in memory: of the process with the most, the connection with the most is cut. One at a time;
-        what it has comes free when the loop tells us that it is gone."""
+        """Free memory: of the process that holds the most, the connection that holds the most is cut. One at a time;
+        its memory comes free when the loop reports it closed."""
         if self._cut in self.links:
             return
         sizes = {link: link.buffered for link in self.links}
@@ -303,12 +305,12 @@ class Listener(Entrance):
             self._cut.cut("the peer leaves more unread or unsent than memory allows")
 
     def drain(self) -> None:
-        """Ask every client to go elsewhere; each link closes when its last call has ended."""
+        """Send GOAWAY to every client; each link closes when its last call has ended."""
         for link in list(self.links):
             link.server.drain()
 
     def abort(self) -> None:
-        """Close what is left."""
+        """Close all connections that are left."""
         for link in list(self.links):
             link.close()
 

@@ -14,14 +14,14 @@ class Bound(Protocol):
 
     @property
     def sock(self) -> socket.socket:
-        """What is listened on."""
+        """The listening socket itself."""
 
     def close(self) -> None:
         """Give up the socket and its name."""
 
 
 class ServedSocket:
-    """Handlers behind a door; `admission` says who is let in. `limit` bounds a message."""
+    """A gRPC server on a bound socket; `admission` says which peers may connect. `limit` bounds a message."""
 
     def __init__(
         self, bound: Bound, handlers: Handlers, *, admission: Admission, limit: int, hub: Hub | None = None
@@ -31,24 +31,23 @@ class ServedSocket:
 
     @property
     def connections(self) -> int:
-        """Who is connected now."""
+        """The number of open connections."""
         return len(self._local.listener.links)
 
     @property
     def refused(self) -> int:
-        """Connections that were not let in."""
+        """The number of connections that were refused."""
         return self._local.listener.refused
 
     async def start(self) -> None:
-        """Answer calls."""
         await self._local.start(self._bound.sock)
 
     def tick(self) -> None:
-        """A second has passed."""
+        """Called once a second."""
         self._local.listener.tick()
 
     async def drain(self, grace: float) -> bool:
-        """No new connections; calls in flight have that long. True if all of them ended."""
+        """Accept no more; calls in flight have `grace` seconds. True if all of them ended."""
         self._local.listener.stop_accepting()
         self._bound.close()
         return await self._local.drain(grace)

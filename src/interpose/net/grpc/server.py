@@ -53,7 +53,7 @@ class ServerCall:
         return [item for item in self._headers.items() if not item[0].startswith(b":")]
 
     def start(self) -> None:
-        """The request is complete."""
+        """Run the handler: the request is complete."""
         self._task = self._tasks.spawn(self._run(), name=f"serve {self.path.decode('latin-1')}")
 
     async def _run(self) -> None:
@@ -148,7 +148,7 @@ class LocalServer:
         hub: Hub | None = None,
         admission: Admission | None = None,
     ) -> None:
-        """Without `admission` everyone may connect whom the socket's mode lets in."""
+        """Without `admission` all peers may connect that the socket's mode admits."""
         self._handlers = handlers
         self._limit = limit
         self._hub = hub if hub is not None else Hub()
@@ -157,7 +157,7 @@ class LocalServer:
         self.listener = Listener(hub=self._hub, limits=Limits(), admission=admission or Admission(), accept=self.accept)
 
     def accept(self, _link: ClientLink) -> Callable[[Stream, Headers, bool], None]:
-        """How streams of a connection are answered."""
+        """The function that answers the streams of a connection."""
         return self._open
 
     def _open(self, stream: Stream, headers: Headers, end: bool) -> None:
@@ -176,7 +176,7 @@ class LocalServer:
         await self.listener.start(sock)
 
     async def drain(self, grace: float) -> bool:
-        """No new connections; unary calls in flight have that long. True if all of them ended. Then close."""
+        """Accept no more; unary calls in flight have `grace` seconds. True if all of them ended. Then close."""
         self.listener.stop_accepting()
         self.listener.drain()
         self._hub.flush()
@@ -193,12 +193,12 @@ class LocalServer:
 
 
 def _refuse(stream: Stream, error: RpcError) -> None:
-    """An error of ours as the status. Its words may be anybody's, of any length: what is too long is cut."""
+    """Send an error as the status. Its text may have any length: what is too long is cut."""
     answer(stream, error.code, shortened(error.message), error.trailers)
 
 
 async def serve(path: str | Path, handlers: Handlers) -> LocalServer:
-    """Serve handlers on a path of one's own, as tests and tools do; daemons bind through `host.unix_sockets`."""
+    """Serve handlers on a path of the caller's, as tests and tools do; daemons bind through `host.unix_sockets`."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         sock.bind(str(path))

@@ -1,7 +1,7 @@
 """The glue between a transport of the event loop and an h2 connection.
 
-A turn of the loop: bytes arrive, the connection's sinks act on this and other connections, then everything that was
-said goes out, one write per connection. Whoever speaks outside such a turn (a task, a timer) calls `Hub.flush` itself.
+A turn of the loop: bytes arrive, the connection's sinks act on this and other connections, then all frames that
+were queued are written, one write per connection. Code outside such a turn (a task, a timer) calls `Hub.flush` itself.
 A connection that has more to do than a slice, or whose bytes come when nothing is left of the turn, is not read until
 it has had further turns (`fairness`).
 """
@@ -39,12 +39,12 @@ class Hub:
         self.dirty: list[Flushable] = []
         self.huffman = HuffmanDecoder()
         self.buffered = Buffered(buffered)
-        self.relieve: Callable[[], None] = _nothing
+        self.relieve: Callable[[], None] = _do_nothing
         self.turns = LoopTurns()
         self._late: set[Control] = set()
 
     def flush(self) -> None:
-        """Write what was said since the last flush."""
+        """Write the frames that were queued since the last flush."""
         dirty = self.dirty
         while dirty:
             dirty.pop().flush()
@@ -64,17 +64,17 @@ class Hub:
 
 
 class Link(asyncio.Protocol):
-    """One transport and its connection. Bytes read and written are counted for whoever wants to know."""
+    """One transport and its connection. Bytes read are counted."""
 
     __slots__ = (
         "_buffered",
         "_dirty",
         "_ended",
         "_fd",
-        "_gone",
         "_hub",
+        "_transport_lost",
         "_turns",
-        "_waits",
+        "_waiting_for_turn",
         "account",
         "bytes_read",
         "conn",
@@ -84,7 +84,7 @@ class Link(asyncio.Protocol):
     def __init__(
         self, conn: Connection, hub: Hub, ended: "Callable[[Link], None]", account: PeerAccount | None = None
     ) -> None:
-        """With an `account` somebody else pays for what is read; the guard stays the connection's."""
+        """With an `account` reading is charged to that peer; the guard stays the connection's."""
         self.conn = conn
         self._buffered = conn.buffered = hub.buffered
         if account is None:
@@ -97,9 +97,9 @@ class Link(asyncio.Protocol):
         self._dirty = hub.dirty
         self._ended = ended
         self._fd = -1
-        self._gone = False
+        self._transport_lost = False
         self._turns = hub.turns
-        self._waits = False  # for its turn; it is not read meanwhile
+        self._waiting_for_turn = False  # for its turn; it is not read meanwhile
         conn.on_unread = self._wait
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -133,14 +133,14 @@ class Link(asyncio.Protocol):
         account = self.account
         self.bytes_read += len(data)
         turns = self._turns
-        if self._waits or (turns.left < 0 and not account.common):
+        if self._waiting_for_turn or (turns.left < 0 and not account.common):
             conn.hold(data)
             self._wait()
             return
         try:
             conn.receive(data)
         except Exception:
-            self._broken()
+            self._on_exception()
         dirty = self._dirty
         while dirty:
             dirty.pop().flush()
@@ -159,15 +159,15 @@ class Link(asyncio.Protocol):
         if conn.failed is not None:
             self.close()
 
-    def _broken(self) -> None:
+    def _on_exception(self) -> None:
         """A bug of ours costs this connection, never the process and never the others."""
         _log.exception("Connection handler failed")
         self.conn.fail(ConnectionFault(ErrorCode.INTERNAL_ERROR, "internal error"))
 
     def _wait(self, *, first: bool = False) -> None:
-        """Do the rest when it is our turn again."""
-        if not self._waits:
-            self._waits = True
+        """Go on when it is this connection's turn again."""
+        if not self._waiting_for_turn:
+            self._waiting_for_turn = True
             if not self.transport.is_closing():
                 self.transport.pause_reading()
             self._turns.wait(self.account, self, first=first)
@@ -178,7 +178,7 @@ class Link(asyncio.Protocol):
         try:
             conn.proceed()
         except Exception:
-            self._broken()
+            self._on_exception()
         self._hub.flush()
         if conn.later:
             self._hub.flush_later(conn)
@@ -188,8 +188,8 @@ class Link(asyncio.Protocol):
             self.close()
         if conn.unread:
             return True
-        self._waits = False
-        if self._gone:
+        self._waiting_for_turn = False
+        if self._transport_lost:
             self.conn.let_go()
         elif not self.transport.is_closing():
             self.transport.resume_reading()
@@ -213,12 +213,12 @@ class Link(asyncio.Protocol):
                 self._wait(first=True)
             self._ended(self)
             self._ended = _ignore
-            self._gone = True
-            if not self._waits:
+            self._transport_lost = True
+            if not self._waiting_for_turn:
                 self.conn.let_go()
 
     def tick(self) -> None:
-        """A second has passed: cut a peer that lets our output pile up."""
+        """Called once a second; cuts a peer off that lets our output pile up."""
         self.conn.tick()
         if self.conn.guard is not self.account.guard:
             self.conn.guard.tick()
@@ -239,24 +239,24 @@ class Link(asyncio.Protocol):
         return self.conn.blocked and self.backlog > BACKLOG_LIMIT // 2
 
     def close(self) -> None:
-        """Close after what was said is out: the last frame of the last stream is often still waiting for the flush."""
+        """Close after the queued frames are written: the last one of a stream often waits for the flush."""
         self.conn.flush()
         self.conn.write = _discard
         self.transport.close()
 
     def abort(self) -> None:
-        """Close now."""
+        """Close at once; frames that were not written are lost."""
         self.conn.write = _discard
         self.transport.abort()
 
 
 def _ignore(link: Link) -> None:
-    """It was said before."""
+    """Called if a link ends twice."""
 
 
-def _nothing() -> None:
-    """Nobody can give anything up."""
+def _do_nothing() -> None:
+    """The default of `relieve`: nothing can be freed."""
 
 
 def _discard(data: bytes) -> None:
-    """The transport is gone."""
+    """Drop frames: the transport is closed."""

@@ -33,7 +33,7 @@ _FIRST_PAUSE: Final = 0.1
 _LONGEST_PAUSE: Final = 1.0
 _DIAL_TIMEOUT: Final = 5.0
 # A connection that ended sooner than this was of no use: dialling again at once would go round in circles.
-_OF_USE: Final = 1.0
+_USEFUL_SECONDS: Final = 1.0
 _MOST_CONNECTIONS: Final = 64
 # So many clients have connections of their own; further ones share these. Each may have this part of all calls.
 _MOST_SEPARATE: Final = 4
@@ -68,19 +68,19 @@ class Waiter:
         self._timer = timer
 
     def disarm(self) -> None:
-        """The wait is over; whoever waited, and has this, is not held any longer."""
-        self.ready = self.expired = _over
+        """End the wait, and drop the references to the caller."""
+        self.ready = self.expired = _do_nothing
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
 
-def _over(_: object) -> None:
-    """Nobody waits."""
+def _do_nothing(_: object) -> None:
+    """The callback of a wait that has ended."""
 
 
 class Reports(Protocol):
-    """Who is told how it goes. Each kind of peer has its own words for it."""
+    """Receives the events of an upstream, to log them in words for its kind of peer."""
 
     def unreachable(self, path: str, error: str) -> None:
         """A dial failed, for another reason than the one before."""
@@ -93,7 +93,7 @@ class Reports(Protocol):
 
 
 class BackendLog:
-    """Tells it to the log in the words for a container runtime."""
+    """Logs events of an upstream in words for a container runtime."""
 
     def __init__(self) -> None:
         self._limited = RateLimited(_log, burst=LOG_BURST)
@@ -105,8 +105,8 @@ class BackendLog:
         self._limited.log(logging.INFO, "Connected to backend", endpoint=path, connections=connections)
 
     def lost(self, path: str, fault: str | None) -> None:
-        level, why = (logging.INFO, _CLOSED) if fault is None else (logging.ERROR, fault)
-        self._limited.log(level, "Backend connection ended", key=why, endpoint=path, reason=why)
+        level, reason = (logging.INFO, _CLOSED) if fault is None else (logging.ERROR, fault)
+        self._limited.log(level, "Backend connection ended", key=reason, endpoint=path, reason=reason)
 
 
 def doubling_pause(first: float, most: float) -> Callable[[int], Awaitable[None]]:
@@ -137,13 +137,13 @@ class Upstream:
         reports: Reports | None = None,
         account: PeerAccount | None = None,
     ) -> None:
-        """`pace` is awaited before a dial, with the number of dials just before it that were in vain.
+        """`pace` is awaited before a dial, with the number of dials just before it that failed.
 
         `vet` is asked about each connection before anything is sent; OSError says why it is not for us. With `account`
-        it is there for the calls of one client, who pays for reading the answers, and is dialled for calls only.
+        it serves the calls of one client, which is charged for reading the answers, and is dialled for calls only.
         """
         self.path = path
-        self.on_up: Callable[[], None] | None = None  # called each time a backend that was away is there
+        self.on_up: Callable[[], None] | None = None  # called each time a backend that was away is back
         self._find = find  # asked before each dial, if where the backend is may only be known when it is there
         self.current: ClientConnection | None = None
         self.dials = 0
@@ -157,7 +157,7 @@ class Upstream:
         self._pace = pace or doubling_pause(_FIRST_PAUSE, _LONGEST_PAUSE)
         self._dial_timeout = dial_timeout
         self._reports = reports if reports is not None else BackendLog()
-        self._reported = ""  # the failure told last, so that each is told once
+        self._reported = ""  # the failure logged last, so that each is logged once
         self._account = account
         self._separate: dict[PeerAccount, Upstream] = {}
         self._parts: list[Upstream] = []  # those, and the ones that are still to end
@@ -168,7 +168,7 @@ class Upstream:
         self._dialling = False
         self._polling = False
         self._closing = False
-        self._brief = 0  # connections in a row that were of no use
+        self._short_lived = 0  # connections in a row that were of no use
         self._since = time.monotonic()
 
     @property
@@ -207,7 +207,7 @@ class Upstream:
         return None
 
     def widen(self) -> None:
-        """There is one client, as far as anybody knows in this second."""
+        """Allow more streams: there is one client, as far as is known in this second."""
         if self.current is not None:
             self.current.widen()
 
@@ -248,11 +248,11 @@ class Upstream:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is asked of it."""
+        """Whether no call uses it or waits for it."""
         return not self._waiters and not self._dialling and not any(conn.streams for conn in self._links)
 
     def end(self) -> None:
-        """Close what is idle."""
+        """Close the connections, which are idle."""
         self._closing = True
         for link in list(self._links.values()):
             link.close()
@@ -265,13 +265,13 @@ class Upstream:
 
     @property
     def congested(self) -> bool:
-        """The backend has stopped reading and a lot waits for it already."""
+        """Whether the backend has stopped reading and a lot waits for it already."""
         link = self._links.get(self.current) if self.current is not None else None
         return link is not None and link.congested
 
     @property
     def overfull(self) -> bool:
-        """Those who wait hold more than would be written to a backend that does not read."""
+        """Whether waiting calls hold more than would be written to a backend that does not read."""
         return self._waiting_size + len(self._waiters) * _WAITER_SIZE > BACKLOG_LIMIT // 2
 
     def wait(self, waiter: Waiter) -> None:
@@ -283,7 +283,7 @@ class Upstream:
         self._dial()
 
     def cancel(self, waiter: Waiter) -> None:
-        """The call is over; it waits no more."""
+        """Remove a call that waits no more."""
         if waiter in self._waiters:
             del self._waiters[waiter]
             self._waiting_size -= waiter.size
@@ -293,16 +293,16 @@ class Upstream:
         if waiter in self._waiters:
             expired = waiter.expired
             self.cancel(waiter)
-            expired(self._trouble())
+            expired(self._unavailable_reason())
             self._hub.flush()
 
-    def _trouble(self) -> str:
+    def _unavailable_reason(self) -> str:
         if self._links:
             return f"runtime {self.path} takes no further calls now"
         return f"runtime {self.path} is not reachable: {self.last_error}"
 
     def _serve_waiters(self) -> None:
-        """Give out places, some at a time: what all who wait have to say may be more than the backend takes now."""
+        """Serve waiting calls, some at a time: all of them may be more than the backend takes now."""
         for waiter in list(islice(self._waiters, _SERVED_AT_ONCE)):
             conn = self.connection()
             if conn is None:
@@ -344,7 +344,7 @@ class Upstream:
             self.path = self._find()
         self.dials += 1
         async with asyncio.timeout(self._dial_timeout):
-            _, link = await loop.create_unix_connection(self._connected, self.path)
+            _, link = await loop.create_unix_connection(self._make_link, self.path)
             if not self._links:
                 self.last_error = "it takes connections and sends no HTTP/2 settings"
             self.greeting = True
@@ -357,7 +357,7 @@ class Upstream:
                 self.greeting = False
 
     async def _keep_dialling(self) -> None:
-        failed = max(self._brief - 1, 0)  # one that ended early may have ended for a reason: a restart
+        failed = max(self._short_lived - 1, 0)  # one that ended early may have ended for a reason: a restart
         try:
             while not self._closing:
                 if failed or not self._links:
@@ -369,7 +369,7 @@ class Upstream:
                 except OSError as error:
                     self._note_failure(error.strerror or str(error))
                 else:
-                    if self._links:  # else it has gone again already
+                    if self._links:  # else it is closed again already
                         break
                 failed += 1
         finally:
@@ -384,14 +384,14 @@ class Upstream:
             self._reported = error
             self._reports.unreachable(self.path, error)
 
-    def _connected(self) -> "_BackendLink":
+    def _make_link(self) -> "_BackendLink":
         conn = ClientConnection(limits=self._limits, huffman=self._hub.huffman, dirty=self._hub.dirty)
-        link = _BackendLink(conn, self._hub, lambda _: self._lost(conn), self._vet, self._account)
+        link = _BackendLink(conn, self._hub, lambda _: self._on_lost(conn), self._vet, self._account)
         conn.on_idle = link.close
-        conn.on_greeting = lambda: self._greeted(conn, link)
+        conn.on_greeting = lambda: self._on_greeting(conn, link)
         return link
 
-    def _greeted(self, conn: ClientConnection, link: "_BackendLink") -> None:
+    def _on_greeting(self, conn: ClientConnection, link: "_BackendLink") -> None:
         was_away = not self.up
         link.since = time.monotonic()
         if not self._links:
@@ -406,12 +406,12 @@ class Upstream:
             # Not from within the handling of a frame: what it does must not end this connection.
             asyncio.get_running_loop().call_soon(self.on_up)
 
-    def _lost(self, conn: ClientConnection) -> None:
+    def _on_lost(self, conn: ClientConnection) -> None:
         conn.retire()
         link = self._links.pop(conn, None)
         if link is None:
             return
-        self._brief = self._brief + 1 if time.monotonic() - link.since < _OF_USE else 0
+        self._short_lived = self._short_lived + 1 if time.monotonic() - link.since < _USEFUL_SECONDS else 0
         if self.current is conn:
             self.current = None
         fault = str(conn.failed) if conn.failed is not None else None
@@ -420,32 +420,32 @@ class Upstream:
             self.last_error = fault or _CLOSED
         if not self._closing:
             self._reports.lost(self.path, fault)
-            if not self._links and self._wanted:
+            if not self._links and self._is_needed:
                 self._dial()
 
     @property
-    def _wanted(self) -> bool:
-        """Whether there has to be a connection now."""
+    def _is_needed(self) -> bool:
+        """Whether a connection has to be there now."""
         return self._account is None or bool(self._waiters)
 
     def tick(self) -> None:
-        """A second has passed. A backend that said GOAWAY is dialled again even if no call asks for it."""
+        """Called once a second. A backend that sent GOAWAY is dialled again even if no call needs it."""
         for conn, link in list(self._links.items()):
             link.tick()
             conn.narrow()
         self._tick_parts()
-        if not self.up and self._wanted:
+        if not self.up and self._is_needed:
             self._dial()
 
     def hang_up(self) -> None:
-        """End the connections and dial anew: somebody else listens there now."""
+        """Close the connections and dial again: another process listens there now."""
         for part in self._parts:
             part.hang_up()
         for link in list(self._links.values()):
             link.abort()
 
     async def close(self) -> None:
-        """Drop everything."""
+        """Close all connections; waiting calls fail."""
         self._closing = True
         for part in self._parts:
             await part.close()
@@ -493,5 +493,5 @@ class _BackendLink(Link):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         if not self.greeting.done():
-            why = str(self.conn.failed) if self.conn.failed is not None else "closed before its first settings"
-            self.greeting.set_exception(ConnectionError(why))
+            reason = str(self.conn.failed) if self.conn.failed is not None else "closed before its first settings"
+            self.greeting.set_exception(ConnectionError(reason))

@@ -18,14 +18,14 @@ import re
 from enum import Enum, auto
 from typing import Final
 
-from interpose.net.h1.h11_check import BodyOpinion
-from interpose.net.h1.rules import FIELDS, Grammar, MalformedError, shown
+from interpose.net.h1.h11_check import BodyChecker
+from interpose.net.h1.rules import FIELDS, Grammar, MalformedError, format_value
 
 _SIZE: Final = re.compile(rb"([0-9A-Fa-f]{1,15})(;[\t\x20-\x7e]*)?\r\n")
 _LONGEST_LINE: Final = 1024
-# Nobody sends extensions; reading very many of them would keep everybody else waiting.
+# Clients send no extensions; reading very many of them would keep other connections waiting.
 _EXTENSIONS: Final = 1024
-# Fields that say where a message ends, or who is meant, come too late in a trailer.
+# Fields that say where a message ends, or which host is meant, come too late in a trailer.
 _NOT_IN_TRAILERS: Final = (b"content-length", b"transfer-encoding", b"host", b"trailer", b"connection", b"upgrade")
 
 
@@ -38,15 +38,15 @@ class _At(Enum):
     END = auto()
 
 
-class Chunks:
-    """One chunked body."""
+class ChunkedBody:
+    """The reader of one chunked body."""
 
     __slots__ = ("_at", "_extensions", "_fields", "_grammar", "_held", "_left", "_limit", "_opinion", "_room", "fault")
 
     def __init__(self, grammar: Grammar, limit: int) -> None:
         self._grammar = grammar
         self._limit = limit
-        self._opinion: BodyOpinion | None = None
+        self._opinion: BodyChecker | None = None
         self._at = _At.SIZE
         self._left = 0  # of the chunk at hand
         self._extensions = 0
@@ -66,13 +66,13 @@ class Chunks:
         return len(self._held)
 
     def take_held(self) -> bytes:
-        """Those bytes, given up."""
+        """Take the bytes that were fed and not given out."""
         held = bytes(self._held)
         self._held.clear()
         return held
 
     def feed(self, piece: bytes, start: int, payload: list[bytes] | None) -> tuple[bytes, int]:
-        """Read on in a piece: the bytes that may go on, and where the piece was left. `payload` gets the data."""
+        """Read on in a piece: the bytes to pass on, and where reading stopped. Data is appended to `payload`."""
         if self._held:
             return self._complete(piece, start, payload)
         good = start
@@ -136,7 +136,7 @@ class Chunks:
     def _end_of_data(self, piece: bytes, at: int, wanted: bytes, then: _At) -> int:
         found = piece[at : at + 1]
         if found != wanted:
-            raise MalformedError(self._grammar.status, f"a chunk is followed by {shown(found)}, not by CR LF")
+            raise MalformedError(self._grammar.status, f"a chunk is followed by {format_value(found)}, not by CR LF")
         self._at = then
         return at + 1
 
@@ -146,7 +146,7 @@ class Chunks:
             line = self._line(piece, at)
             if not line:
                 return at
-            raise MalformedError(self._grammar.status, f"the line before a chunk is {shown(line)}")
+            raise MalformedError(self._grammar.status, f"the line before a chunk is {format_value(line)}")
         if found[2]:
             self._extension(found[2])
         self._left = int(found[1], 16)
@@ -162,7 +162,7 @@ class Chunks:
         self._extensions += 1
         if self._extensions > _EXTENSIONS:
             raise MalformedError(self._grammar.status, f"more than {_EXTENSIONS} chunks have extensions")
-        self._asked().agree(b"1%s\r\nx\r\n" % extension, end=False)
+        self._get_checker().check(b"1%s\r\nx\r\n" % extension, end=False)
 
     def _trailer(self, piece: bytes, at: int) -> int:
         line = self._line(piece, at)
@@ -172,7 +172,7 @@ class Chunks:
             raise MalformedError(self._grammar.status, "the trailers have a LF without CR")
         if line == b"\r\n":
             if self._fields:
-                self._asked().agree(line, end=True)
+                self._get_checker().check(line, end=True)
             self._at = _At.END
         else:
             self._field(line)
@@ -183,10 +183,10 @@ class Chunks:
         self._fields += 1
         if self._fields > FIELDS:
             raise MalformedError(self._grammar.large, f"the trailers have more than {FIELDS} fields")
-        name, _ = self._grammar.field(line[:-2])
+        name, _ = self._grammar.parse_field(line[:-2])
         if name in _NOT_IN_TRAILERS:
             raise MalformedError(self._grammar.status, f"{name.decode('ascii')} stands in the trailers")
-        self._asked().agree(line if self._fields > 1 else LAST[:3] + line, end=False)
+        self._get_checker().check(line if self._fields > 1 else LAST[:3] + line, end=False)
 
     def _line(self, piece: bytes, at: int) -> bytes:
         """The line that begins here, with its end; empty if that is not known yet."""
@@ -200,10 +200,10 @@ class Chunks:
             raise MalformedError(self._grammar.large, f"the trailers are longer than {self._limit} bytes")
         return b""
 
-    def _asked(self) -> BodyOpinion:
-        """h11, which reads what is more than plain. Chunks are read one like the other: it need not see the others."""
+    def _get_checker(self) -> BodyChecker:
+        """The h11 check, for chunks that are more than plain. It need not see the others: all chunks are read alike."""
         if self._opinion is None:
-            self._opinion = BodyOpinion(self._limit, self._grammar.status)
+            self._opinion = BodyChecker(self._limit, self._grammar.status)
         return self._opinion
 
 
@@ -245,7 +245,7 @@ def skip_plain_chunks(piece: bytes, at: int) -> int:
 
 
 def decode_plain_chunks(piece: bytes, at: int, payload: list[bytes]) -> int:
-    """The same, and `payload` gets the data."""
+    """Like `skip_plain_chunks`, and append the data to `payload`."""
     known = _SIZES.get
     while True:
         begin = at + 3

@@ -1,4 +1,4 @@
-"""The second opinion: h11 reads what our own rules have let pass, and may still refuse it. The only use of h11 here."""
+"""A second check: h11 reads what our own rules have accepted, and may still refuse it. The only use of h11 here."""
 
 import re
 from typing import Final
@@ -11,17 +11,17 @@ _HEAD: Final = b"POST / HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\
 _END: Final = h11.EndOfMessage()
 _NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 _PLAIN: Final = [("host", "x")]
-# What an answer is read as the answer to: h11 takes 101 only if somebody asked to switch.
+# The request that a response is read for: h11 accepts 101 only after a request for an upgrade.
 _UPGRADE: Final = h11.Request(
     method="GET", target="/", headers=[*_PLAIN, ("connection", "upgrade"), ("upgrade", "any")]
 )
-_ASKED: Final = {
+_REQUESTS: Final = {
     method: h11.Request(method=method, target="/", headers=_PLAIN) for method in ("GET", "HEAD", "CONNECT")
 }
 
 
-def of_request(raw: bytes, limit: int) -> None:
-    """Have the head of a request read. Raises Malformed with the status h11 would answer."""
+def check_request(raw: bytes, limit: int) -> None:
+    """Let h11 read the head of a request. Raises MalformedError with the status h11 would answer."""
     line, end, rest = raw.partition(b"\r\n")
     if not line.isascii():
         # h11 wants letters that are not ASCII to be escaped, Go does not; they have no bearing on anything else.
@@ -37,10 +37,10 @@ def of_request(raw: bytes, limit: int) -> None:
         raise MalformedError(400, "the head is not a whole request")
 
 
-def of_response(raw: bytes, method: str, status: int, limit: int) -> None:
-    """Have the head of an answer read, as one to a request of that method."""
+def check_response(raw: bytes, method: str, status: int, limit: int) -> None:
+    """Let h11 read the head of a response to a request of that method. Raises MalformedError with status 502."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=limit)
-    connection.send(_UPGRADE if status == 101 else _ASKED[method])
+    connection.send(_UPGRADE if status == 101 else _REQUESTS[method])
     connection.send(_END)
     try:
         connection.receive_data(raw)
@@ -56,8 +56,8 @@ def _text(error: h11.RemoteProtocolError) -> str:
     return str(error).partition(":")[0]
 
 
-class BodyOpinion:
-    """Reads a chunked body along. The head it is told is made up: chunks are the same whoever sends them."""
+class BodyChecker:
+    """Lets h11 read a chunked body. The head before it is made up: chunks are the same in requests and responses."""
 
     def __init__(self, limit: int, status: int) -> None:
         self._status = status
@@ -66,8 +66,8 @@ class BodyOpinion:
         self._connection.receive_data(_HEAD)
         self._connection.next_event()
 
-    def agree(self, data: bytes, *, end: bool) -> None:
-        """These bytes of the body come next, and with them it ends or not. Raises Malformed if h11 thinks otherwise."""
+    def check(self, data: bytes, *, end: bool) -> None:
+        """Check the next bytes of the body, with which it ends or not. Raises MalformedError if h11 disagrees."""
         try:
             self._connection.receive_data(data)
             while type(event := self._connection.next_event()) is h11.Data:

@@ -1,14 +1,14 @@
 """Heads of requests and answers: checked once by our own rules and by h11, then remembered by their bytes.
 
-Clients and servers repeat themselves: the same bytes get the same verdict from a bounded memory. Heads that are long,
+Clients and servers repeat themselves: the same bytes get the same result from a bounded cache. Heads that are long,
 or that hold credentials, are not remembered.
 
 The target of a request is read as Go's server reads it. It has four forms: `/path?query`, `http://host/path?query`,
 `*`, and `host:port` for CONNECT. What Go would take for something else (`http:path`, `path` without a slash, a `%` that
 escapes nothing) is refused, so that no request is routed by one path and served by another.
 
-Invariant: a head that is given out ends with its first blank line, and its body ends for everybody where `framing` and
-`length` say.
+Invariant: a head that is given out ends with its first blank line, and its body ends for every reader where `framing`
+and `length` say.
 """
 
 import re
@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from interpose.net.h1 import h11_check as opinion
+from interpose.net.h1 import h11_check
 from interpose.net.h1.rules import (
     BLANK,
     LIMIT,
@@ -27,7 +27,7 @@ from interpose.net.h1.rules import (
     Framing,
     Grammar,
     MalformedError,
-    shown,
+    format_value,
 )
 
 K = TypeVar("K", bound=Hashable)
@@ -73,7 +73,7 @@ _LONGEST_REMEMBERED: Final = 4096
 _SECRETS: Final = frozenset(
     (b"authorization", b"cookie", b"proxy-authorization", b"x-registry-auth", b"x-registry-config", b"set-cookie")
 )
-# Servers put the time into every answer; it has no bearing on the verdict.
+# Servers put the time into every answer; it has no influence on the result.
 _DATE: Final = re.compile(
     rb"\r\nDate: ([A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} GMT)\r\n"
 )
@@ -88,7 +88,7 @@ def _no_route(_method: str, _path: str, _query: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHead:
-    """What a client asks. `raw` ends with the blank line; `route` is what `classify` said.
+    """The head of a request. `raw` ends with the blank line; `route` is what `classify` said.
 
     A byte of `target`, `path` and `query` is a letter of the same number, so that nothing is lost.
     """
@@ -113,7 +113,7 @@ class RequestHead:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseHead:
-    """What the server answers. An interim one (100, 103, ...) is followed by another; 101 is not interim."""
+    """The head of a response. An interim one (100, 103, ...) is followed by another; 101 is not interim."""
 
     raw: bytes = field(repr=False)
     status: int
@@ -130,7 +130,7 @@ class ResponseHead:
 
 
 class Heads:
-    """Reads heads. One for all connections: the memory is shared, nothing else is kept."""
+    """Reads heads. One for all connections: they share the cache and nothing else."""
 
     def __init__(self, *, limit: int = LIMIT, entries: int = 512, classify: Classify = _no_route) -> None:
         self.limit = limit
@@ -141,7 +141,7 @@ class Heads:
 
     @property
     def remembered(self) -> int:
-        """How many verdicts are kept."""
+        """The number of heads in the cache."""
         return len(self._requests) + len(self._responses) + len(self._undated)
 
     def known_request(self, raw: bytes) -> RequestHead | None:
@@ -153,7 +153,7 @@ class Heads:
         return self._responses.get((method if method in _KINDS else "", raw))
 
     def request(self, raw: bytes) -> RequestHead:
-        """The head of a request, up to and with its blank line. Raises Malformed."""
+        """The head of a request, up to and with its blank line. Raises MalformedError."""
         head = self._requests.get(raw)
         if head is None:
             head = self._read_request(raw)
@@ -162,7 +162,7 @@ class Heads:
         return head
 
     def response(self, raw: bytes, method: str) -> ResponseHead:
-        """The head of an answer to a request of that method. Raises Malformed with status 502."""
+        """The head of an answer to a request of that method. Raises MalformedError with status 502."""
         key = (method if method in _KINDS else "", raw)
         head = self._responses.get(key)
         if head is None:
@@ -173,7 +173,7 @@ class Heads:
         return head
 
     def _dated(self, raw: bytes, method: str, kind: str, dated: re.Match[bytes]) -> ResponseHead:
-        """As an answer that differs in its date only, if there was one."""
+        """The head of a response that differs in its date only, if there was one."""
         key = (kind, raw[: dated.start(1)], raw[dated.end(1) :])
         head = self._undated.get(key)
         if head is None:
@@ -187,13 +187,13 @@ class Heads:
 
     def _read_request(self, raw: bytes) -> RequestHead:
         lines = self._lines(raw, REQUESTS)
-        line = REQUESTS.line(lines[0])
-        fields = REQUESTS.fields(lines[1:])
-        REQUESTS.hosts(fields, line.version)
-        declared = REQUESTS.declared(fields, line.version)
+        line = REQUESTS.parse_line(lines[0])
+        fields = REQUESTS.parse_fields(lines[1:])
+        REQUESTS.check_hosts(fields, line.version)
+        declared = REQUESTS.parse_body(fields, line.version)
         method, target = line.method.decode("ascii"), line.target.decode("latin-1")
         path, query = read_target(method, target)
-        opinion.of_request(raw, self.limit)
+        h11_check.check_request(raw, self.limit)
         tokens = _tokens(fields, b"connection")
         framing, length = _framing(declared, Framing.NONE)
         return RequestHead(
@@ -213,10 +213,10 @@ class Heads:
 
     def _read_response(self, raw: bytes, method: str) -> ResponseHead:
         lines = self._lines(raw, RESPONSES)
-        line = RESPONSES.line(lines[0])
-        fields = RESPONSES.fields(lines[1:])
-        declared = RESPONSES.declared(fields, line.version)
-        opinion.of_response(raw, method if method in _KINDS else "GET", line.status, self.limit)
+        line = RESPONSES.parse_line(lines[0])
+        fields = RESPONSES.parse_fields(lines[1:])
+        declared = RESPONSES.parse_body(fields, line.version)
+        h11_check.check_response(raw, method if method in _KINDS else "GET", line.status, self.limit)
         framing, length = _answer_framing(declared, line.status, method)
         return ResponseHead(
             raw=raw,
@@ -231,11 +231,11 @@ class Heads:
         )
 
     def _lines(self, raw: bytes, grammar: Grammar) -> list[bytes]:
-        """The lines of a complete head, after everything was looked at that `beginning` looks at."""
+        """The lines of a complete head, after the checks of `check_beginning`."""
         if raw:
-            grammar.beginning(raw, 0, self.limit)
+            grammar.check_beginning(raw, 0, self.limit)
         if raw.find(BLANK, 0, self.limit) != len(raw) - len(BLANK):
-            raise grammar.too_long(self.limit) if len(raw) > self.limit else grammar.not_one()
+            raise grammar.too_long_error(self.limit) if len(raw) > self.limit else grammar.not_one_head_error()
         return raw[: -len(BLANK)].split(b"\r\n")
 
 
@@ -292,7 +292,7 @@ class RequestTarget(NamedTuple):
 
 
 def read_target(method: str, target: str) -> RequestTarget:
-    """Take a target apart. It has no white space and no control characters. Raises Malformed."""
+    """Take a target apart. It has no white space and no control characters. Raises MalformedError."""
     if method == "CONNECT" and not target.startswith("/"):
         return RequestTarget("", "")
     if target == "*":
@@ -301,12 +301,12 @@ def read_target(method: str, target: str) -> RequestTarget:
     if not rest.startswith("/"):
         match = _ABSOLUTE.fullmatch(rest)
         if match is None:
-            raise MalformedError(400, f"the target of the request is {shown(target.encode('latin-1'))}")
+            raise MalformedError(400, f"the target of the request is {format_value(target.encode('latin-1'))}")
         rest = match[1]
     if "%" in rest:
         if _BAD_ESCAPE.search(rest) is not None:
             raise MalformedError(
-                400, f"the target of the request has a % that escapes nothing: {shown(target.encode('latin-1'))}"
+                400, f"the target of the request has a % that escapes nothing: {format_value(target.encode('latin-1'))}"
             )
         rest = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), rest)
     return RequestTarget(rest, query)

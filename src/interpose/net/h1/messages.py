@@ -1,15 +1,15 @@
-"""The two directions of a connection: bytes in, heads and pieces of bodies out, message by message.
+"""Readers for the two directions of a connection: bytes in, heads and pieces of bodies out, message by message.
 
 Invariant: the heads and the raw bytes of the parts, joined, are the bytes received, in their order, up to the first
 that is refused; none of them is given out before it is known to belong where it stands. What is refused, and why,
-does not depend on how the bytes were cut. After Malformed a reader gives out nothing more and holds nothing.
+does not depend on how the bytes were cut. After MalformedError a reader gives out nothing more and holds nothing.
 """
 
 from collections import deque
 from enum import Enum, auto
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from interpose.net.h1.chunked import LAST, Chunks, skip_plain_chunks
+from interpose.net.h1.chunked import LAST, ChunkedBody, skip_plain_chunks
 from interpose.net.h1.heads import Framing, Heads, MalformedError, RequestHead, ResponseHead
 from interpose.net.h1.rules import BLANK, REQUESTS, RESPONSES, Grammar
 
@@ -42,7 +42,7 @@ class Inbox:
         return self._pieces[0], self._at
 
     def skip_to(self, position: int) -> None:
-        """The first piece is used up to there."""
+        """Drop the first piece up to a position."""
         self.size -= position - self._at
         self._at = position
         if position == len(self._pieces[0]):
@@ -62,7 +62,7 @@ class Inbox:
         return b"".join([self.take(self.size) for _ in range(len(self._pieces))])
 
     def put_back(self, data: bytes) -> None:
-        """Bytes that were taken come first again."""
+        """Put bytes that were taken to the front again."""
         if data:
             if self._at:
                 self._pieces[0] = self._pieces[0][self._at :]
@@ -101,7 +101,7 @@ _FINAL: Final = 200
 
 
 class _Reader(Generic[Head]):
-    """What both directions share: cutting heads, counting bodies."""
+    """The base of both readers: cuts heads, counts bodies."""
 
     _grammar: Grammar
 
@@ -111,10 +111,10 @@ class _Reader(Generic[Head]):
         self._at = at
         self._inbox = Inbox()
         self._partial = bytearray()  # a head that is not complete
-        self._lined = False  # its first line is
+        self._has_line = False  # its first line is
         self._left = 0
-        self._chunks: Chunks | None = None
-        self._fault: tuple[int, str] | None = None  # not the exception: it holds on to whoever saw it
+        self._chunks: ChunkedBody | None = None
+        self._fault: tuple[int, str] | None = None  # not the exception: it holds references to frames
 
     @property
     def buffered(self) -> int:
@@ -124,30 +124,30 @@ class _Reader(Generic[Head]):
 
     @property
     def between(self) -> bool:
-        """Nothing of a message has been seen."""
+        """Whether no byte of a message has been read."""
         return self._at is _At.HEAD and not self._partial and not self._inbox.size
 
     def receive(self, data: bytes) -> None:
-        """These bytes came. After Malformed they are dropped."""
+        """Add received bytes. After MalformedError they are dropped."""
         if self._at is _At.FINISHED:
             raise RuntimeError("the reader has given its bytes away")
         if self._fault is None:
             self._inbox.add(data)
 
     def next(self) -> Head | BodyPart | None:
-        """The next head or part; None: more bytes are needed, or the message is over. Raises Malformed."""
+        """The next head or part; None: more bytes are needed, or the message is over. Raises MalformedError."""
         if self._fault is not None:
             raise MalformedError(*self._fault)
         try:
             if self._chunks is not None:
-                return self._chunked(self._chunks)
+                return self._next_of_chunks(self._chunks)
             match self._at:
                 case _At.HEAD:
                     return self._next_head()
                 case _At.LENGTH:
-                    return self._counted()
+                    return self._next_of_length()
                 case _At.UNTIL_CLOSE:
-                    return self._endless()
+                    return self._next_until_close()
                 case _:
                     return None
         except MalformedError as fault:
@@ -164,7 +164,7 @@ class _Reader(Generic[Head]):
         return rest
 
     def eof(self) -> BodyPart | None:
-        """No more bytes come: the end of a body that ends so, None between messages, else Malformed.
+        """Called at the end of the bytes: the end of a body that ends so, None between messages, else MalformedError.
 
         Before, `next` must have given everything out.
         """
@@ -185,16 +185,16 @@ class _Reader(Generic[Head]):
         return _BODY[head.framing]
 
     def _next_head(self) -> Head | None:
-        raw = self._cut()
+        raw = self._cut_head()
         if raw is None:
             return None
         head = self._parse(raw)
         self._at = self._after_head(head)
         self._left = head.length
-        self._chunks = Chunks(self._grammar, self._heads.limit) if self._at is _At.CHUNKED else None
+        self._chunks = ChunkedBody(self._grammar, self._heads.limit) if self._at is _At.CHUNKED else None
         return head
 
-    def _cut(self) -> bytes | None:
+    def _cut_head(self) -> bytes | None:
         """The bytes of a head. Bytes that were searched are not searched again."""
         inbox = self._inbox
         if not inbox.size:
@@ -216,12 +216,14 @@ class _Reader(Generic[Head]):
                 inbox.put_back(bytes(partial[end:]))
                 partial.clear()
                 return raw
-            self._lined = self._grammar.beginning(partial, looked, limit, lined=self._lined and looked > 0)
+            self._has_line = self._grammar.check_beginning(
+                partial, looked, limit, has_line=self._has_line and looked > 0
+            )
             if len(partial) >= limit:
-                raise self._grammar.too_long(limit)
+                raise self._grammar.too_long_error(limit)
         return None
 
-    def _counted(self) -> BodyPart | None:
+    def _next_of_length(self) -> BodyPart | None:
         if not self._inbox.size:
             return None
         raw = self._inbox.take(self._left)
@@ -230,13 +232,13 @@ class _Reader(Generic[Head]):
             self._at = _At.OVER
         return BodyPart(raw, raw if self.decode else b"", not self._left)
 
-    def _endless(self) -> BodyPart | None:
+    def _next_until_close(self) -> BodyPart | None:
         if not self._inbox.size:
             return None
         raw = self._inbox.take(self._inbox.size)
         return BodyPart(raw, raw if self.decode else b"", False)
 
-    def _chunked(self, chunks: Chunks) -> BodyPart | None:
+    def _next_of_chunks(self, chunks: ChunkedBody) -> BodyPart | None:
         while chunks.fault is None and self._inbox.size:
             piece, at = self._inbox.first()
             payload: list[bytes] | None = [] if self.decode else None
@@ -261,7 +263,7 @@ class _Reader(Generic[Head]):
 
 
 class RequestReader(_Reader[RequestHead]):
-    """What a client sends."""
+    """Reads the requests that a client sends."""
 
     _grammar = REQUESTS
 
@@ -292,7 +294,7 @@ class RequestReader(_Reader[RequestHead]):
 
 
 class ResponseReader(_Reader[ResponseHead]):
-    """What the server sends. `expect` comes before each answer."""
+    """Reads the responses that a server sends. Call `expect` before each of them."""
 
     _grammar = RESPONSES
 
@@ -301,7 +303,7 @@ class ResponseReader(_Reader[ResponseHead]):
         self._method = ""
 
     def expect(self, method: str) -> None:
-        """An answer to a request of that method is owed. Bytes that came before nobody asked for: Malformed."""
+        """A response to a request of that method follows. MalformedError if bytes arrived before it."""
         if self._at is not _At.OVER:
             raise RuntimeError("the answer before is not over")
         self._method = method

@@ -1,11 +1,12 @@
-"""What a head must look like, before anybody believes in it: our own strict rules, without h11.
+"""The rules for heads: our own strict ones, without h11.
 
 Everything that one HTTP program reads as one message and another as two is refused: line ends that are not CR LF,
 folded lines, white space where none belongs, lengths that are given twice or look odd, codings that are not exactly
-`chunked`. Answers are held to the same framing; only odd characters in their values are let through.
+`chunked`. Responses have the same rules for framing; only odd characters in their values are accepted.
 
-Invariant: for a stream of bytes the first broken rule is the same however the stream is cut into pieces. `beginning`
-looks at heads that are not complete yet, in the order of their bytes; the rest looks at complete ones.
+Invariant: for a stream of bytes the first broken rule is the same however the stream is cut into pieces.
+`check_beginning` looks at heads that are not complete yet, in the order of their bytes; the rest looks at complete
+ones.
 """
 
 import re
@@ -44,7 +45,7 @@ class Framing(Enum):
 
 
 class MalformedError(Exception):
-    """These bytes are not passed on. `status` is what a client is told: 400, 431 or 505; 502 for answers."""
+    """Bytes that break a rule. `status` is what the client gets: 400, 431 or 505; 502 for responses."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -71,13 +72,13 @@ class StatusLine(NamedTuple):
 
 
 class DeclaredBody(NamedTuple):
-    """What a head says about its body. Never both."""
+    """The body that a head declares: chunked, a length, or neither. Never both."""
 
     chunked: bool
     length: int | None
 
 
-def shown(value: bytes) -> str:
+def format_value(value: bytes) -> str:
     """A value for an error text: quoted, printable and short."""
     text = ascii(value[:_LONGEST_SHOWN].decode("latin-1"))
     return text if len(value) <= _LONGEST_SHOWN else f"{text}..."
@@ -90,48 +91,48 @@ class Grammar:
     large: int
     _field: "re.Pattern[bytes]"
 
-    def beginning(self, data: bytes | bytearray, looked: int, limit: int, *, lined: bool = False) -> bool:
-        """Look at a head that may not be complete; whether its first line is.
+    def check_beginning(self, data: bytes | bytearray, checked: int, limit: int, *, has_line: bool = False) -> bool:
+        """Check a head that may not be complete; returns whether its first line is.
 
-        `looked`: so many bytes have been looked at before; `lined`: the first line was among them.
+        `checked` is the number of bytes that were checked before; `has_line`: the first line was among them.
         """
-        if not looked:
-            self._first(data)
-        start = max(looked - 1, 0)
-        if not lined:
+        if not checked:
+            self._check_first_byte(data)
+        start = max(checked - 1, 0)
+        if not has_line:
             end = data.find(b"\r\n", start, limit)
             if end < 0:
-                self._stray(data, start, limit)
+                self._check_line_ends(data, start, limit)
                 return False
-            self._stray(data, start, end + 2)
+            self._check_line_ends(data, start, end + 2)
             self.check_line(bytes(data[:end]))
             start = end + 1
-        self._stray(data, start, limit)
+        self._check_line_ends(data, start, limit)
         return True
 
-    def too_long(self, limit: int) -> MalformedError:
-        """For a head whose blank line does not come."""
+    def too_long_error(self, limit: int) -> MalformedError:
+        """The error for a head without a blank line within the limit."""
         return MalformedError(self.large, f"the head is longer than {limit} bytes")
 
-    def not_one(self) -> MalformedError:
-        """For bytes that do not end with their first blank line. Readers cut there, so this is for other callers."""
+    def not_one_head_error(self) -> MalformedError:
+        """The error for bytes that do not end with their first blank line, which readers never pass."""
         return MalformedError(self.status, "the head is not one head")
 
-    def fields(self, lines: list[bytes]) -> Fields:
+    def parse_fields(self, lines: list[bytes]) -> Fields:
         """The fields of a head; names in lower case, values without white space around them."""
         if len(lines) > FIELDS:
             raise MalformedError(self.large, f"the head has more than {FIELDS} fields")
-        return tuple([self.field(line) for line in lines])
+        return tuple([self.parse_field(line) for line in lines])
 
-    def field(self, line: bytes) -> tuple[bytes, bytes]:
-        """One line of a head or of trailers, without its end."""
+    def parse_field(self, line: bytes) -> tuple[bytes, bytes]:
+        """Parse one line of a head or of trailers, without its end."""
         match = self._field.fullmatch(line)
         if match is None:
-            raise MalformedError(self.status, _why(line))
+            raise MalformedError(self.status, _describe_bad_field(line))
         return match[1].lower(), match[2].strip(b" \t")
 
-    def declared(self, fields: Fields, version: bytes) -> DeclaredBody:
-        """What the fields say about the body, if it can be said in one way only."""
+    def parse_body(self, fields: Fields, version: bytes) -> DeclaredBody:
+        """The body that the fields declare; MalformedError if they are ambiguous."""
         lengths = [value for name, value in fields if name == b"content-length"]
         codings = [value for name, value in fields if name == b"transfer-encoding"]
         if lengths and codings:
@@ -143,43 +144,45 @@ class Grammar:
         if codings:
             if codings[0].lower() != b"chunked":
                 raise MalformedError(
-                    self.status, f"Transfer-Encoding is {shown(codings[0])}: only chunked is understood"
+                    self.status, f"Transfer-Encoding is {format_value(codings[0])}: only chunked is understood"
                 )
             if version == b"1.0":
                 raise MalformedError(self.status, "HTTP/1.0 knows no Transfer-Encoding")
             return DeclaredBody(True, None)
         if lengths:
             if _LENGTH.fullmatch(lengths[0]) is None:
-                raise MalformedError(self.status, f"Content-Length is {shown(lengths[0])}: not a number of bytes")
+                raise MalformedError(
+                    self.status, f"Content-Length is {format_value(lengths[0])}: not a number of bytes"
+                )
             return DeclaredBody(False, int(lengths[0]))
         return DeclaredBody(False, None)
 
     def check_line(self, line: bytes) -> None:
-        """Look at the first line alone."""
+        """Check the first line alone."""
         raise NotImplementedError
 
-    def _first(self, data: bytes | bytearray) -> None:
+    def _check_first_byte(self, data: bytes | bytearray) -> None:
         raise NotImplementedError
 
-    def _stray(self, data: bytes | bytearray, start: int, end: int) -> None:
+    def _check_line_ends(self, data: bytes | bytearray, start: int, end: int) -> None:
         found = _STRAY.search(data, start, end)
         if found is not None:
-            what = "CR without LF" if found[0] == b"\r" else "LF without CR"
-            raise MalformedError(self.status, f"the head has a {what}")
+            kind = "CR without LF" if found[0] == b"\r" else "LF without CR"
+            raise MalformedError(self.status, f"the head has a {kind}")
 
 
 class RequestGrammar(Grammar):
-    """What clients must keep to."""
+    """The rules for requests of clients."""
 
     status = 400
     large = 431
     _field = _FIELD
 
-    def line(self, line: bytes) -> RequestLine:
-        """Read the first line."""
+    def parse_line(self, line: bytes) -> RequestLine:
+        """Parse the first line of a head."""
         match = _REQUEST_LINE.fullmatch(line)
         if match is None:
-            raise MalformedError(400, f"the request line is {shown(line)}: not METHOD TARGET HTTP/1.1")
+            raise MalformedError(400, f"the request line is {format_value(line)}: not METHOD TARGET HTTP/1.1")
         if line == _PREFACE:
             raise MalformedError(400, "HTTP/2 is not spoken on this socket")
         if match[3] not in _VERSIONS:
@@ -187,46 +190,46 @@ class RequestGrammar(Grammar):
         return RequestLine(match[1], match[2], match[3])
 
     def check_line(self, line: bytes) -> None:
-        """Look at the first line alone."""
-        self.line(line)
+        """Check the first line alone."""
+        self.parse_line(line)
 
-    def hosts(self, fields: Fields, version: bytes) -> None:
-        """Exactly one Host in HTTP/1.1, at most one before. Its value may be anything: it may be empty on a socket."""
+    def check_hosts(self, fields: Fields, version: bytes) -> None:
+        """Check for one Host in HTTP/1.1, at most one before. Its value may be anything, also empty."""
         hosts = sum(name == b"host" for name, _ in fields)
         if hosts > 1:
             raise MalformedError(400, "Host is given more than once")
         if not hosts and version == b"1.1":
             raise MalformedError(400, "Host is missing")
 
-    def _first(self, data: bytes | bytearray) -> None:
+    def _check_first_byte(self, data: bytes | bytearray) -> None:
         if data[0] not in _TCHARS:
-            raise MalformedError(400, f"the request begins with {shown(bytes(data[:1]))}, as no method does")
+            raise MalformedError(400, f"the request begins with {format_value(bytes(data[:1]))}, as no method does")
 
 
 class ResponseGrammar(Grammar):
-    """What the server behind us must keep to."""
+    """The rules for responses of the server."""
 
     status = 502
     large = 502
     _field = _LOOSE_FIELD
 
-    def line(self, line: bytes) -> StatusLine:
-        """Read the first line."""
+    def parse_line(self, line: bytes) -> StatusLine:
+        """Parse the first line of a head."""
         match = _STATUS_LINE.fullmatch(line)
         if match is None or match[1] not in _VERSIONS:
-            raise MalformedError(502, f"the status line is {shown(line)}: not HTTP/1.1 STATUS REASON")
+            raise MalformedError(502, f"the status line is {format_value(line)}: not HTTP/1.1 STATUS REASON")
         return StatusLine(match[1], int(match[2]), match[3] or b"")
 
     def check_line(self, line: bytes) -> None:
-        """Look at the first line alone."""
-        self.line(line)
+        """Check the first line alone."""
+        self.parse_line(line)
 
-    def _first(self, data: bytes | bytearray) -> None:
+    def _check_first_byte(self, data: bytes | bytearray) -> None:
         if data[0] != ord("H"):
-            raise MalformedError(502, f"the answer begins with {shown(bytes(data[:1]))}, not with HTTP/")
+            raise MalformedError(502, f"the answer begins with {format_value(bytes(data[:1]))}, not with HTTP/")
 
 
-def _why(line: bytes) -> str:
+def _describe_bad_field(line: bytes) -> str:
     """What is wrong with a line that is no field. Values may be secrets and are not shown."""
     name, colon, _ = line.partition(b":")
     if line[:1] in (b" ", b"\t"):
@@ -236,9 +239,9 @@ def _why(line: bytes) -> str:
     if not name:
         return "a field of the head has no name"
     if name[-1:] in (b" ", b"\t"):
-        return f"white space stands before the colon of {shown(name.rstrip())}"
+        return f"white space stands before the colon of {format_value(name.rstrip())}"
     if _NAME.fullmatch(name) is None:
-        return f"the name of a field is {shown(name)}"
+        return f"the name of a field is {format_value(name)}"
     return f"the value of {name.decode('ascii')} has a control character"
 
 

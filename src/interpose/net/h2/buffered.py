@@ -2,7 +2,7 @@
 
 
 class Buffered:
-    """Streams count what enters and leaves their queues. Whoever owns the connections looks at `exceeded`."""
+    """Streams count what enters and leaves their queues. The owner of the connections looks at `exceeded`."""
 
     __slots__ = ("limit", "size")
 
@@ -12,7 +12,7 @@ class Buffered:
 
     @property
     def exceeded(self) -> bool:
-        """More waits than may."""
+        """Whether more bytes wait than the limit allows."""
         return self.size > self.limit
 
 
@@ -26,11 +26,11 @@ class BufferedShare:
         self.size = 0
 
     def add(self, count: int) -> None:
-        """So many bytes more."""
+        """Count further bytes of the call."""
         self.size += count
         self._account.size += count
 
     def release(self) -> None:
-        """None of them is there any longer. May be said twice."""
+        """Stop counting the bytes of the call. May be called twice."""
         self._account.size -= self.size
         self.size = 0

@@ -16,7 +16,7 @@ from interpose.net.h2.stream import Flushable, Stream, StreamSink
 _pack: Final = frames.SHORT_HEAD.pack
 # Stream ids run out after a billion calls; stop well before.
 _LAST_USABLE: Final = frames.LARGEST_STREAM_ID - 20_000
-# Streams up to which nobody has to look at whose they are, as long as several clients share a connection.
+# Streams up to which shares are not checked, as long as several clients share a connection.
 _CROWD: Final = 64
 
 
@@ -34,7 +34,7 @@ class ClientConnection(Connection):
     def __init__(self, *, limits: Limits, huffman: HuffmanDecoder, dirty: list[Flushable]) -> None:
         super().__init__(limits=limits, huffman=huffman, dirty=dirty)
         self.stream_limit = limits.streams  # the peer may lower it; zero once the connection takes no more
-        self.ample = 0  # up to so many streams nobody has to look at whose they are
+        self.ample = 0  # up to so many streams shares are not checked
         self.narrow()
         self.on_greeting: Callable[[], None] | None = None  # called once, with the peer's first settings
         self.next_stream = 1
@@ -61,11 +61,11 @@ class ClientConnection(Connection):
         self.stream_limit = self.ample = 0
 
     def widen(self) -> None:
-        """One client has it for itself."""
+        """Skip the check for shares: one client has the connection for itself."""
         self.ample = self.stream_limit - self.stream_limit // 4
 
     def narrow(self) -> None:
-        """Several clients may have it."""
+        """Check shares again: several clients may have the connection."""
         self.widen()
         self.ample = min(self.ample, _CROWD)
 

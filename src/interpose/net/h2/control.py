@@ -1,4 +1,4 @@
-"""What a connection is besides its frame loop: its state, what it says, and the frames that are not HEADERS or DATA.
+"""A connection without its frame loop: its state, its output, and the frames that are not HEADERS or DATA.
 
 Outgoing bytes gather in `out`. The connection puts itself on the shell's `dirty` list when the first ones come, and
 the shell calls `flush` when its turn is over: one write per connection and turn, however many frames. Answers to PING
@@ -49,15 +49,15 @@ class Control:
         self.sendable: OrderedDict[int, Stream] = OrderedDict()
         self.blocked = False  # the transport's buffer is full: no more DATA
         self.allowance = _TURN  # queued bytes that may go out before the transport is asked again
-        self.unfinished = False  # a stream stopped for want of allowance
+        self.unfinished = False  # a stream stopped because the allowance was used up
         self.buffered = Buffered()  # bytes in the queues of streams; connections of one shell share it
         self.failed: ConnectionFault | None = None
         self.unread = False  # there is more to do than a slice took
         self.spent = 0  # by the last slice, in units of about 0.1 us
         self.cost = 0  # of what a handler did, until the frame loop adds it up
-        self._lost: list[Stream] = []  # those nobody was told about yet
+        self._lost: list[Stream] = []  # streams whose sinks were not called yet
         self.draining = False  # no new streams, as far as we can tell the peer
-        self.leaving = False  # none can come any more: the last one to end is the end of the connection
+        self.leaving = False  # no stream can be opened any more: the end of the last one ends the connection
         self.last_stream = 0
         self.next_stream = NO_STREAM  # the next one that we open
         self.unsent = NO_STREAM  # streams of ours from here on were opened since the last write
@@ -93,7 +93,7 @@ class Control:
         )
 
     def start(self) -> None:
-        """Say what we allow. First thing on a connection."""
+        """Send our settings, the first frame on a connection."""
         self.emit(settings_frame(self.limits, self.announced()))
         self.emit(frames.window_update(0, self.limits.connection_window - frames.DEFAULT_WINDOW))
 
@@ -125,7 +125,7 @@ class Control:
                 self._write_more()
 
     def withdraw(self, stream: Stream) -> None:
-        """We opened it since the last write and want it no more: the peer never hears of it."""
+        """Forget a stream that we opened since the last write: the peer never gets its frames."""
         self._withdrawn.add(stream.number)
         stream.clear()
         self.drop(stream)
@@ -163,7 +163,7 @@ class Control:
             self.lost()
 
     def lost(self) -> None:
-        """The transport is gone, or will be: nobody may wait for these streams any longer."""
+        """The transport is closed or closing: end all streams, so that no caller waits for them."""
         self._rest = b""
         streams = [*self.streams.values()]
         self.streams.clear()
@@ -182,7 +182,7 @@ class Control:
             self.unread = True
 
     def let_go(self) -> None:
-        """Nothing comes any more: refer to nobody who refers to this, so that all of it is freed at once."""
+        """Drop the references to objects that refer to this one, so that all of it is freed at once."""
         self._handlers = ()
         self.on_idle = self.on_unread = _nothing
 
@@ -192,7 +192,7 @@ class Control:
         self._pump()
 
     def tick(self) -> None:
-        """A second has passed. The guard is ticked by whoever shares it out."""
+        """Called once a second. The guard is ticked by its owner."""
         self._decoder.walked = 0
 
     def drop(self, stream: Stream) -> None:
@@ -217,12 +217,12 @@ class Control:
         self._resets[number] = None
 
     def turn_away(self, number: int, code: int) -> None:
-        """Refuse a stream that was never taken up."""
+        """Reset a stream that was never accepted."""
         self.emit(frames.rst_stream(number, code))
         self._remember(number)
 
     def refuse(self, stream: Stream, code: int) -> None:
-        """The peer broke a rule on this stream: tell it, and the sink."""
+        """Reset a stream on which the peer broke a rule, and call its sink."""
         self.emit(frames.rst_stream(stream.number, code))
         self.forget(stream)
         stream.sink.on_reset(stream, code)
@@ -280,7 +280,7 @@ class Control:
         if change:
             self._move_windows(change)
         if self.peer.table_lowered:
-            # We keep no table: zero is below whatever was asked for, and is said once (RFC 7541 4.2).
+            # We keep no table: zero is below any size that was asked for, and is sent once (RFC 7541 4.2).
             self.table_update = b"\x20"
             self.peer.table_lowered = False
         self.emit(frames.SETTINGS_ACK)
@@ -374,4 +374,4 @@ def _discard(data: bytes) -> None:
 
 
 def _nothing() -> None:
-    """Nobody asked to be told."""
+    """The default of callbacks."""

@@ -1,4 +1,4 @@
-"""Who broke the protocol, and what the peer is told.
+"""Errors of the protocol, and the codes that the peer gets.
 
 A ConnectionFault ends the connection with GOAWAY and is the remote peer's doing; our own mistakes are plain bugs and
 raise builtins. What concerns one stream only is no exception: the stream is reset where it is noticed.
@@ -8,7 +8,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """RFC 9113 section 7."""
+    """The error codes of RFC 9113, section 7."""
 
     NO_ERROR = 0
     PROTOCOL_ERROR = 1

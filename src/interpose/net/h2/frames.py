@@ -52,28 +52,28 @@ SETTINGS_ACK: Final = FRAME_HEAD.pack(SETTINGS, ACK, 0)
 
 
 def settings(values: dict[int, int]) -> bytes:
-    """A SETTINGS frame."""
+    """The bytes of a SETTINGS frame."""
     payload = b"".join([_SETTING.pack(key, value) for key, value in values.items()])
     return FRAME_HEAD.pack(len(payload) << 8 | SETTINGS, 0, 0) + payload
 
 
 def window_update(stream: int, increment: int) -> bytes:
-    """A WINDOW_UPDATE frame; stream 0 is the connection."""
+    """The bytes of a WINDOW_UPDATE frame; stream 0 is the connection."""
     return _WINDOW_UPDATE.pack(4 << 8 | WINDOW_UPDATE, 0, stream, increment)
 
 
 def rst_stream(stream: int, code: int) -> bytes:
-    """An RST_STREAM frame."""
+    """The bytes of an RST_STREAM frame."""
     return _WINDOW_UPDATE.pack(4 << 8 | RST_STREAM, 0, stream, code)
 
 
 def ping(payload: bytes, *, ack: bool) -> bytes:
-    """A PING frame or its answer."""
+    """The bytes of a PING frame or of its answer."""
     return FRAME_HEAD.pack(8 << 8 | PING, ACK if ack else 0, 0) + payload
 
 
 def goaway(last_stream: int, code: int, reason: bytes = b"") -> bytes:
-    """A GOAWAY frame."""
+    """The bytes of a GOAWAY frame."""
     payload = last_stream.to_bytes(4, "big") + code.to_bytes(4, "big") + reason
     return FRAME_HEAD.pack(len(payload) << 8 | GOAWAY, 0, 0) + payload
 

@@ -49,7 +49,7 @@ class HpackDecoder:
         self._strings: dict[bytes, bytes] = {}
         self._names: dict[bytes, tuple[int, bytes]] = {}
         self.memo: dict[bytes, Headers] = {}
-        self.walked = 0  # bytes of slow strings; the connection starts it anew every second
+        self.walked = 0  # bytes of slow strings; the connection resets it every second
 
     def decode(self, block: bytes) -> Headers:
         """The fields of a block. Raises ConnectionFault: after a bad block the table cannot be trusted."""
@@ -202,7 +202,7 @@ class HpackDecoder:
         return text
 
     def _walk(self, raw: bytes) -> bytes:
-        """A string with symbols that hardly occur: slow, so nobody may ask for much of it."""
+        """Decode a string with rare symbols: slow, so a peer may send little of it per second."""
         self.walked += len(raw)
         if self.walked > self._max_list // 2:
             raise ConnectionFault(ErrorCode.ENHANCE_YOUR_CALM, "too many strings coded for symbols that are rare")
@@ -217,7 +217,7 @@ class HpackDecoder:
 
 
 def _within(fields: list[Field], limit: int) -> list[Field]:
-    """The first fields up to the limit: enough to say whose call is refused."""
+    """The first fields up to the limit: enough to name the call that is refused."""
     totals = accumulate(field.size for field in fields)
     return fields[: sum(total <= limit for total in totals)]
 

@@ -1,4 +1,4 @@
-"""How much a peer may ask of us, and how often it may do so without getting anywhere.
+"""How much a peer may ask of us, and how often without progress.
 
 Every number bounds memory or work by construction. The clock is the shell's: it calls `tick` once a second, and the
 counters of frames that made no progress start again.
@@ -36,7 +36,7 @@ class Limits:
 
 
 class Guard:
-    """Counts what brings nobody forward; over the limit the peer is told to calm down.
+    """Counts frames without progress; over the limit the peer gets ENHANCE_YOUR_CALM.
 
     A guard may be shared by the connections of one peer, and may outlive them: then what it counts is the peer's.
     """
@@ -63,10 +63,10 @@ class Guard:
 
     @property
     def exceeded(self) -> bool:
-        """Whether the peer was told to calm down, and the second has not passed."""
+        """Whether the limit was exceeded within this second."""
         return self._idle > self._idle_limit or self._resets > self._resets_limit
 
     def tick(self) -> None:
-        """A second has passed: as much as is allowed in one is forgiven."""
+        """Called once a second; lowers the counters by what is allowed in one."""
         self._idle = max(self._idle - self._idle_limit, 0)
         self._resets = max(self._resets - self._resets_limit, 0)

@@ -129,7 +129,7 @@ class ServerConnection(Connection):
         return not number & 1 or number > self.last_stream
 
     def drain(self) -> None:
-        """Ask the client to go elsewhere: no stream is cut, `on_idle` is called when the last one has ended.
+        """Send GOAWAY: no stream is cut, `on_idle` is called when the last one has ended.
 
         The first GOAWAY names no stream, because calls may be on their way; the answer to our PING shows that they
         have arrived, and the second GOAWAY names the last one.
@@ -143,7 +143,7 @@ class ServerConnection(Connection):
                 self.on_idle()
 
     def leave(self) -> None:
-        """Say that we close: streams behind the last one were not seen."""
+        """Send GOAWAY before closing: streams behind the last one were not seen."""
         if self._preface and self.failed is None:
             self.emit(frames.goaway(self.last_stream, ErrorCode.NO_ERROR))
 

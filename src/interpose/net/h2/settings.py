@@ -1,4 +1,4 @@
-"""SETTINGS (RFC 9113 6.5): what we say, and what the peer said."""
+"""SETTINGS (RFC 9113 6.5): ours, and those of the peer."""
 
 from interpose.net.h2 import frames
 from interpose.net.h2.errors import ConnectionFault, ErrorCode

@@ -1,13 +1,13 @@
 """One stream of one connection: its states, its windows, and what waits to be sent.
 
-A stream belongs to its connection and hands what arrives to its sink. Sinks are shared objects that get the stream
-with each event, so that a relayed call allocates two streams and nothing else. A stream may be spliced to another:
-DATA and headers that do not end it go straight there, and the sink hears of ends, resets and of what had to wait.
-`peer`, `call` and `since` are the sink's own: the stream at the other side, its record of the call, and when it began.
+A stream belongs to its connection and hands what arrives to its sink. Sinks are shared objects that get the stream with
+each event, so that a relayed call allocates two streams and nothing else. A stream may be spliced to another: DATA and
+headers that do not end it go straight there, and the sink is called for ends, resets and for what had to wait. `peer`,
+`call` and `since` are the sink's own: the stream at the other side, its record of the call, and when it began.
 
 Sending never blocks and never raises: what the windows do not allow yet is queued, and on a closed stream it is
-dropped. The queue is bounded by whoever feeds it, by giving credit only for what was sent. Small pieces are joined
-there, so that a byte waiting costs about a byte, and sending a little of a large piece copies no more than that.
+dropped. The queue is bounded by the sender that feeds it, which gives credit only for what was sent. Small pieces are
+joined there, so that a byte waiting costs about a byte, and sending a little of a large piece copies no more than that.
 """
 
 from collections import deque
@@ -53,14 +53,14 @@ class _Piece:
 
 
 class Flushable(Protocol):
-    """What has something to write when the shell's turn is over: a connection, or a stream with small pieces for it."""
+    """An object with bytes to write when the shell's turn ends: a connection, or a stream with small pieces for it."""
 
     def flush(self) -> None:
-        """Write it, or hand it to who does."""
+        """Write the bytes, or queue them on the connection."""
 
 
 class StreamSink(Protocol):
-    """Who is told what happens on a stream. Called in order; a closed stream is never mentioned again."""
+    """Receives the events of a stream. Called in order, and never for a stream that is closed."""
 
     def on_headers(self, stream: "Stream", headers: "Headers", end: bool) -> None:
         """A response, an interim response or trailers."""
@@ -72,10 +72,10 @@ class StreamSink(Protocol):
         """Bytes that had to wait in the queue were written."""
 
     def on_reset(self, stream: "Stream", code: int) -> None:
-        """The stream ended with an error: the peer reset it, or broke a rule and was told so."""
+        """The stream ended with an error: the peer reset it, or broke a rule and got a reset."""
 
     def on_lost(self, stream: "Stream") -> None:
-        """The connection is gone."""
+        """The connection was lost before the stream ended."""
 
 
 class Stream:
@@ -214,7 +214,7 @@ class Stream:
         if self.sending == DONE:
             return len(data)
         self._queue_up(data, end)
-        # All that the windows allow, whoever else waits: this stream may never have to queue up at all.
+        # All that the windows allow, whatever else waits: this stream may never have to queue up at all.
         self.pump(frames.LARGEST_WINDOW)
         return 0
 
@@ -262,7 +262,7 @@ class Stream:
         else:
             conn.sendable[self.number] = self
             if sent:
-                # Whoever was served goes to the end, or a narrow connection window would always go to the same stream.
+                # The stream that was served goes to the end, or a narrow connection window would always go to it.
                 conn.sendable.move_to_end(self.number)
         if sent:
             self.sink.on_sent(self, sent)
@@ -302,7 +302,7 @@ class Stream:
             self.conn.drop(self)
 
     def credit(self, count: int) -> None:
-        """These received bytes left our memory: let the peer send as many more, in steps of half a window."""
+        """Received bytes left our memory: let the peer send as many more, in steps of half a window."""
         self.unacked += count
         if self.unacked >= self.conn.credit_step:
             self.give_credit()
@@ -316,7 +316,7 @@ class Stream:
             self.unacked = 0
 
     def reset(self, code: int) -> None:
-        """End the stream with an error of ours. The sink is not told: it is the one who says so."""
+        """End the stream with an error of ours. The sink is not called: it is the caller."""
         conn = self.conn
         if self.closed:
             return
@@ -337,22 +337,22 @@ class Stream:
 
 
 class _Nowhere:
-    """The sink of a stream nobody cares for any more."""
+    """The sink of a stream without an owner: drops everything."""
 
     def on_headers(self, stream: Stream, headers: "Headers", end: bool) -> None:
-        """Dropped."""
+        pass
 
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
         stream.credit(len(data))
 
     def on_sent(self, stream: Stream, count: int) -> None:
-        """Dropped."""
+        pass
 
     def on_reset(self, stream: Stream, code: int) -> None:
-        """Dropped."""
+        pass
 
     def on_lost(self, stream: Stream) -> None:
-        """Dropped."""
+        pass
 
 
 NOWHERE = _Nowhere()

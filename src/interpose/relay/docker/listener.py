@@ -12,7 +12,7 @@ from http import HTTPStatus
 from typing import Final
 
 from interpose.net.grpc.connection_limit import ConnectionLimit
-from interpose.net.grpc.listener import Admission, Entrance
+from interpose.net.grpc.listener import Acceptor, Admission
 from interpose.net.h1.heads import Heads
 from interpose.relay.docker.buffered import room
 from interpose.relay.docker.client import CallHandler, DockerClientConnection
@@ -27,7 +27,7 @@ _MAX_REFUSALS: Final = 32
 _SPARE: Final = 64
 
 
-class DockerListener(Entrance):
+class DockerListener(Acceptor):
     """One listening socket and its connections."""
 
     def __init__(
@@ -53,14 +53,14 @@ class DockerListener(Entrance):
         self._room = room(upstream.limit)
         upstream.on_unexpected_data = lambda: self._count(HTTPStatus.BAD_GATEWAY)
 
-    def _connected(self) -> DockerClientConnection:
+    def _make_connection(self) -> DockerClientConnection:
         return DockerClientConnection(self)
 
     # Called by connections
 
     def arrived(self, link: DockerClientConnection) -> None:
         """Admit and count a client, or refuse it."""
-        if not self._allowed(link):
+        if not self._is_allowed(link):
             link.abort()
             return
         self._make_room(self._limit, link.peer, DockerClientConnection.cut)
@@ -93,7 +93,7 @@ class DockerListener(Entrance):
         self._warn(f"{who} broke the protocol", why, pid=link.pid, err=why)
 
     def _count(self, status: int) -> None:
-        self._fault(HTTPStatus(status).name)
+        self._count_fault(HTTPStatus(status).name)
 
     def hold(self, size: int) -> bool:
         """Reserve this many bytes for buffered requests; a negative number gives them back. False if there is no

@@ -3,19 +3,19 @@
 import pytest
 
 from interpose.net.h1 import chunked as module
-from interpose.net.h1.chunked import Chunks
-from interpose.net.h1.h11_check import BodyOpinion
+from interpose.net.h1.chunked import ChunkedBody
+from interpose.net.h1.h11_check import BodyChecker
 from interpose.net.h1.rules import FIELDS, REQUESTS, RESPONSES, Grammar, MalformedError
 
 HELLO = b"5\r\nhello\r\n"
 
 
-def fresh(grammar: Grammar = REQUESTS, limit: int = 1000) -> Chunks:
+def fresh(grammar: Grammar = REQUESTS, limit: int = 1000) -> ChunkedBody:
     """A body that has not begun."""
-    return Chunks(grammar, limit)
+    return ChunkedBody(grammar, limit)
 
 
-def feed(chunks: Chunks, *pieces: bytes) -> list[bytes]:
+def feed(chunks: ChunkedBody, *pieces: bytes) -> list[bytes]:
     """What goes on of each piece, which is used to its end."""
     given = []
     for piece in pieces:
@@ -116,22 +116,22 @@ def test_long_trailers_of_clients_have_their_status() -> None:
     assert chunks.fault.status == 431
 
 
-class Asked(BodyOpinion):
+class Asked(BodyChecker):
     """Says what it was told."""
 
     told: list[bytes]
 
-    def agree(self, data: bytes, *, end: bool) -> None:
+    def check(self, data: bytes, *, end: bool) -> None:
         """Note it."""
         self.told.append(data)
-        super().agree(data, end=end)
+        super().check(data, end=end)
 
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """What h11 is told."""
     Asked.told = []
-    monkeypatch.setattr(module, "BodyOpinion", Asked)
+    monkeypatch.setattr(module, "BodyChecker", Asked)
     return Asked.told
 
 
@@ -170,10 +170,10 @@ def test_a_wrong_trailer_is_named_as_what_it_is(told: list[bytes]) -> None:
     assert told == []
 
 
-class Refusing(BodyOpinion):
+class Refusing(BodyChecker):
     """Refuses everything."""
 
-    def agree(self, data: bytes, *, end: bool) -> None:
+    def check(self, data: bytes, *, end: bool) -> None:
         """No."""
         raise MalformedError(400, "h11 thinks otherwise")
 
@@ -182,7 +182,7 @@ class Refusing(BodyOpinion):
 @pytest.mark.parametrize("size", [1, 100])
 def test_what_h11_refuses_does_not_go_on(monkeypatch: pytest.MonkeyPatch, data: bytes, good: bytes, size: int) -> None:
     """Should our own rules ever let something pass; what came before it does."""
-    monkeypatch.setattr(module, "BodyOpinion", Refusing)
+    monkeypatch.setattr(module, "BodyChecker", Refusing)
     chunks = fresh()
     given = b""
     for at in range(0, len(data), size):

@@ -9,17 +9,17 @@ from interpose.net.h1.rules import MalformedError
 def test_a_right_request_is_agreed_to() -> None:
     """As soon as it is whole, and within the limit."""
     head = b"GET /_ping HTTP/1.1\r\nHost: docker\r\n\r\n"
-    h11_check.of_request(head, len(head))
+    h11_check.check_request(head, len(head))
     for end in range(len(head)):
         with pytest.raises(MalformedError):
-            h11_check.of_request(head[:end], len(head))
+            h11_check.check_request(head[:end], len(head))
 
 
 def test_letters_of_a_target_that_are_not_ascii_are_agreed_to() -> None:
     """h11 is shown them escaped, as Go reads both alike; elsewhere they are refused."""
-    h11_check.of_request(b"GET /\xc3\xa4?\xff HTTP/1.1\r\nHost: docker\r\n\r\n", 1000)
+    h11_check.check_request(b"GET /\xc3\xa4?\xff HTTP/1.1\r\nHost: docker\r\n\r\n", 1000)
     with pytest.raises(MalformedError):
-        h11_check.of_request(b"GET / HTTP/1.1\r\nHost\xff: docker\r\n\r\n", 1000)
+        h11_check.check_request(b"GET / HTTP/1.1\r\nHost\xff: docker\r\n\r\n", 1000)
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_letters_of_a_target_that_are_not_ascii_are_agreed_to() -> None:
 def test_what_h11_refuses_is_refused(raw: bytes, status: int, text: str) -> None:
     """With the status it would answer."""
     with pytest.raises(MalformedError, match=text) as caught:
-        h11_check.of_request(raw, 1000)
+        h11_check.check_request(raw, 1000)
     assert caught.value.status == status
 
 
@@ -45,9 +45,9 @@ def test_what_h11_refuses_is_refused(raw: bytes, status: int, text: str) -> None
 def test_a_right_answer_is_agreed_to(first: str, method: str) -> None:
     """To each kind of request, and when protocols are switched; half of it is not."""
     head = f"HTTP/1.1 {first}\r\n\r\n".encode()
-    h11_check.of_response(head, method, int(first[:3]), 1000)
+    h11_check.check_response(head, method, int(first[:3]), 1000)
     with pytest.raises(MalformedError, match="not a whole answer"):
-        h11_check.of_response(head[:-2], method, int(first[:3]), 1000)
+        h11_check.check_response(head[:-2], method, int(first[:3]), 1000)
 
 
 @pytest.mark.parametrize(
@@ -60,24 +60,24 @@ def test_a_right_answer_is_agreed_to(first: str, method: str) -> None:
 def test_an_answer_h11_refuses_is_refused(raw: bytes, text: str) -> None:
     """The fault is not the client's."""
     with pytest.raises(MalformedError, match=text) as caught:
-        h11_check.of_response(raw, "GET", 200, 1000)
+        h11_check.check_response(raw, "GET", 200, 1000)
     assert caught.value.status == 502
 
 
 def test_the_bytes_h11_would_show_are_not_shown() -> None:
     """They may be secrets."""
     with pytest.raises(MalformedError, match=r"^illegal header line$"):
-        h11_check.of_request(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: secret\x00\r\n\r\n", 1000)
+        h11_check.check_request(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: secret\x00\r\n\r\n", 1000)
 
 
 def test_a_body_is_read_along() -> None:
     """Piece by piece, to its end."""
-    body = h11_check.BodyOpinion(1000, 400)
-    body.agree(b"5\r\nhel", end=False)
-    body.agree(b"lo\r\n0\r", end=False)
-    body.agree(b"\nX: y\r\n\r\n", end=True)
+    body = h11_check.BodyChecker(1000, 400)
+    body.check(b"5\r\nhel", end=False)
+    body.check(b"lo\r\n0\r", end=False)
+    body.check(b"\nX: y\r\n\r\n", end=True)
     with pytest.raises(MalformedError, match="in doubt"):
-        body.agree(b"more", end=True)  # there is nothing left of which this could be a part
+        body.check(b"more", end=True)  # there is nothing left of which this could be a part
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_a_body_is_read_along() -> None:
 def test_a_body_that_ends_elsewhere_is_refused(data: bytes, end: bool, text: str) -> None:
     """Whoever is right."""
     with pytest.raises(MalformedError, match=text) as caught:
-        h11_check.BodyOpinion(1000, 502).agree(data, end=end)
+        h11_check.BodyChecker(1000, 502).check(data, end=end)
     assert caught.value.status == 502

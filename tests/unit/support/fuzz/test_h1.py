@@ -42,7 +42,7 @@ def test_answers_are_read_as_those_to_a_method() -> None:
 
 def test_a_body_that_is_cut_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reference does not agree."""
-    monkeypatch.setattr(rules.Grammar, "declared", lambda *_: rules.DeclaredBody(False, 3))
+    monkeypatch.setattr(rules.Grammar, "parse_body", lambda *_: rules.DeclaredBody(False, 3))
     with pytest.raises(BrokenPromise, match="cut differently"):
         check_requests(POST + b"hello")
 
@@ -50,11 +50,11 @@ def test_a_body_that_is_cut_elsewhere_is_found(monkeypatch: pytest.MonkeyPatch) 
 def test_a_difference_by_pieces_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if lines were not held."""
 
-    def forget(self: chunked.Chunks, piece: bytes, start: int, payload: list[bytes] | None) -> tuple[bytes, int]:
+    def forget(self: chunked.ChunkedBody, piece: bytes, start: int, payload: list[bytes] | None) -> tuple[bytes, int]:
         self.take_held()
         return self.feed(piece, start, payload)
 
-    monkeypatch.setattr(chunked.Chunks, "_complete", forget)
+    monkeypatch.setattr(chunked.ChunkedBody, "_complete", forget)
     with pytest.raises(BrokenPromise, match="pieces of 1 bytes"):
         check_requests(CHUNKED + b"5\r\nhello\r\n0\r\n\r\n")
 
