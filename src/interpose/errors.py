@@ -1,4 +1,4 @@
-"""The handful of exceptions that somebody catches and acts on.
+"""The handful of exceptions that callers catch and act on.
 
 A class lives here only if the catcher does something different for it; everything else is a builtin exception.
 """
@@ -16,7 +16,7 @@ class ConfigError(Exception):
 
 
 class NotReadyError(ConfigError):
-    """Nothing is wrong with a configuration, it cannot be put in force at the moment: whoever sent it tries again."""
+    """A configuration without mistakes that cannot be applied at the moment: its sender tries again."""
 
 
 class SocketInUseError(Exception):
@@ -29,7 +29,7 @@ class SocketInUseError(Exception):
 
 
 def describe_owner(path: str, pid: int | None) -> str:
-    """Say who holds a socket, in words an operator can act on."""
+    """A text that names the holder of a socket, for operators."""
     if pid is None:
         return f"socket {path} is in use by a process that is just starting or stopping"
     if pid == 1:

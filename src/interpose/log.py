@@ -39,7 +39,7 @@ class UnblockedText:
         return len(text)
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Nothing: `write` does not buffer."""
 
 
 _log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ _EVERYTHING = "*"
 
 
 class TextStream(Protocol):
-    """Where lines go."""
+    """A text stream for log lines."""
 
     def write(self, text: str, /) -> object: ...
     def flush(self) -> object: ...
@@ -80,7 +80,7 @@ def is_secret(name: str) -> bool:
 
 
 def quote_value(text: str) -> str:
-    """Text in double quotes on one line; what is not printable is escaped, so nobody can forge a log line."""
+    """Text in double quotes on one line; what is not printable is escaped, so that no value can forge a log line."""
     if text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(_ESCAPES.get(char) or (char if char.isprintable() else _escape(char)) for char in text) + '"'
@@ -103,17 +103,17 @@ class TextFormatter(logging.Formatter):
         head = f"{severity}{moment}.{micros:06d} {record.process or 0:7d} {file}:{record.lineno}] "
         line = head + quote_value(record.getMessage())
         for name, value in _fields(record).items():
-            line += "".join(f" {key}={_text_value(one)}" for key, one in _flat(name, value))
+            line += "".join(f" {key}={_text_value(inner)}" for key, inner in _flat(name, value))
         if record.exc_info:
             line += "\n  " + self.formatException(record.exc_info).replace("\n", "\n  ")
         return line
 
 
 def _flat(name: str, value: object) -> Iterator[tuple[str, object]]:
-    """A group of values as several fields: `containers.running=1`. Names that somebody else made up stay in quotes."""
+    """A group of values as several fields: `containers.running=1`. Names that are not identifiers stay in quotes."""
     if isinstance(value, Mapping) and all(str(inner).isidentifier() for inner in value):
-        for inner, one in value.items():
-            yield from _flat(f"{name}.{inner}", one)
+        for inner, item in value.items():
+            yield from _flat(f"{name}.{inner}", item)
     else:
         yield name, value
 
@@ -124,9 +124,9 @@ def _text_value(value: object) -> str:
     if isinstance(value, int | float):
         return str(value)
     if isinstance(value, Mapping):
-        value = [f"{name}={one}" for name, one in value.items()]
+        value = [f"{name}={item}" for name, item in value.items()]
     if isinstance(value, list | tuple):
-        return quote_value(", ".join(str(one) for one in value))
+        return quote_value(", ".join(str(item) for item in value))
     return "null" if value is None else quote_value(str(value))
 
 
@@ -210,8 +210,8 @@ class LogControl:
         """Change the level at run time; an unknown name is a ValueError."""
         if level not in LEVELS:
             raise ValueError(f"log level {level!r} is not one of {', '.join(LEVELS)}")
-        for one in (self._logger, *self._quiet):
-            one.setLevel(LEVELS[level])
+        for logger in (self._logger, *self._quiet):
+            logger.setLevel(LEVELS[level])
 
     def debug(self, sources: Sequence[str]) -> None:
         """Log everything of these packages and modules of ours, whatever the level.
@@ -220,18 +220,18 @@ class LogControl:
         """
         for source in sources:
             name = source.removeprefix("-")
-            place = _PACKAGE.joinpath(*name.split("."))
-            if name != _EVERYTHING and not place.is_dir() and not place.with_suffix(".py").is_file():
+            path = _PACKAGE.joinpath(*name.split("."))
+            if name != _EVERYTHING and not path.is_dir() and not path.with_suffix(".py").is_file():
                 _log.warning("Log source is unknown and has no effect", extra=kv(source=source + _suggestion(name)))
                 continue
-            one = self._logger.getChild(_PACKAGE.name if name == _EVERYTHING else f"{_PACKAGE.name}.{name}")
-            one.setLevel(logging.DEBUG if name == source else self._logger.level)
-            (self._debugged if name == source else self._quiet).append(one)
+            logger = self._logger.getChild(_PACKAGE.name if name == _EVERYTHING else f"{_PACKAGE.name}.{name}")
+            logger.setLevel(logging.DEBUG if name == source else self._logger.level)
+            (self._debugged if name == source else self._quiet).append(logger)
 
     def close(self) -> None:
         """Take the handler off again; the level is what it was."""
-        for one in (*self._debugged, *self._quiet):
-            one.setLevel(logging.NOTSET)
+        for logger in (*self._debugged, *self._quiet):
+            logger.setLevel(logging.NOTSET)
         self._logger.removeHandler(self._handler)
         self._logger.setLevel(self._before)
         self._handler.close()

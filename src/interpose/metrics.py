@@ -1,6 +1,6 @@
 """Metric families as plain values, their exposition, and the metrics of the process itself.
 
-Parts of the program offer collectors: functions that return families when asked. Nothing is registered and nothing is
+Parts of the program offer collectors: functions that return families at a scrape. Nothing is registered and nothing is
 counted here; data-path counters are plain lists that a collector reads at scrape time. prometheus_client writes the
 formats and is imported with the first scrape, because it weighs 5 MB.
 
@@ -73,13 +73,13 @@ Collector = Callable[[], Iterable[Family]]
 
 
 def build_info() -> Iterable[Family]:
-    """The version that runs, as a metric."""
+    """The version of this program, as a metric."""
     labels = {"version": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
     yield Family("interpose_build_info", "gauge", "Version of this program; always 1.", [Sample(1, labels)])
 
 
 def log_collector(control: LogControl) -> Collector:
-    """Whether the log is complete."""
+    """A collector of the log lines that could not be written."""
 
     def collect() -> Iterable[Family]:
         text = "Log lines dropped because the reader was too slow or writing failed."
@@ -89,7 +89,7 @@ def log_collector(control: LogControl) -> Collector:
 
 
 def gather(collectors: Iterable[Collector]) -> list[Family]:
-    """Ask every collector. One that fails is logged and counted, the others are still shown."""
+    """Call every collector. One that fails is logged and counted, the others are still shown."""
     families: list[Family] = []
     failures = 0
     for collector in collectors:
@@ -105,7 +105,7 @@ def gather(collectors: Iterable[Collector]) -> list[Family]:
 
 
 def render(collectors: Iterable[Collector], accept: str = "") -> tuple[str, bytes]:
-    """Ask every collector and write the answer in the format the scraper accepts: (content type, body)."""
+    """Call every collector and write the families in the format the scraper accepts: (content type, body)."""
     return expose(gather(collectors), accept)
 
 

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class TaskBag:
-    """Owns the tasks of one component. An exception nobody awaits is logged once, never lost."""
+    """Owns the tasks of one component. An exception that no caller awaits is logged once, never lost."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -34,8 +34,8 @@ class TaskBag:
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("Task failed", extra={"kv": {"task": task.get_name()}}, exc_info=error)
 
-    async def finished(self, timeout: float) -> bool:
-        """Wait at most that long until nothing runs, new tasks included. True if so."""
+    async def wait_finished(self, timeout: float) -> bool:
+        """Wait until no task runs, new ones included; False if `timeout` seconds are not enough."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while self._tasks and (left := deadline - loop.time()) > 0:
@@ -43,7 +43,7 @@ class TaskBag:
         return not self._tasks
 
     async def cancel(self) -> None:
-        """Cancel everything and wait until it has ended."""
+        """Cancel all tasks and wait until they have ended."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
@@ -52,12 +52,12 @@ class TaskBag:
 
 
 Idle = Callable[[asyncio.Event, float | None], Awaitable[None]]
-# A moment that has come between two looks at the clock still lets others run.
+# A time that has passed between two looks at the clock still lets other tasks run.
 LEAST_PAUSE: Final = 0.001
 
 
 async def idle(wake: asyncio.Event, seconds: float | None) -> None:
-    """Without seconds: until somebody wakes us."""
+    """Wait until `wake` is set, or for `seconds` if they are not None."""
     try:
         async with asyncio.timeout(seconds):
             await wake.wait()

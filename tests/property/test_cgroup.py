@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from interpose.core.model.cgroup import CLEAR, UNLIMITED, Parameter, Special, Value
 from interpose.host.cgroup.parameters import MAX_WEIGHT, TABLE, parse, render, same, shares_of_weight, weight_of
-from interpose.host.cgroup.paths import confined, find_child, pod_directory
+from interpose.host.cgroup.paths import check_confined, find_child, pod_directory
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
 
@@ -88,7 +88,7 @@ def test_no_parent_leads_out(parent: str) -> None:
     """It is a directory below the root, or refused."""
     with suppress(ValueError):
         directory = pod_directory(parent)
-        assert confined(directory) == directory
+        assert check_confined(directory) == directory
         assert not directory.startswith("/")
         assert directory
         assert not {"", ".", ".."} & set(directory.split("/"))

@@ -69,7 +69,7 @@ async def test_finished_waits_for_tasks_that_begin_meanwhile() -> None:
         ended.append("first")
 
     bag.spawn(first(), name="first")
-    assert await bag.finished(5.0)
+    assert await bag.wait_finished(5.0)
     assert ended == ["first", "second"]
 
 
@@ -77,6 +77,6 @@ async def test_finished_gives_up_in_time() -> None:
     """What does not end is left running, and said."""
     bag = TaskBag()
     task = bag.spawn(asyncio.Event().wait(), name="for ever")
-    assert not await bag.finished(0.01)
+    assert not await bag.wait_finished(0.01)
     assert not task.done()
     await bag.cancel()

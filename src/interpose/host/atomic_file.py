@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: whoever reads, and whenever we are stopped, the old file is there or the new one.
+"""Files that are replaced as a whole: every reader, and whenever we are stopped, finds the old file or the new one.
 
 A new one is written beside the old one, brought to the disk, and put in its place in one step.
 """
@@ -32,7 +32,7 @@ def replace_file(path: str, data: bytes, *, mode: int = 0o600, sync: bool = True
 def replace_at(
     directory: int, name: str, data: bytes, *, temporary: str, mode: int = 0o600, sync: bool = True
 ) -> os.stat_result:
-    """The same in a directory that is open; what the new file looks like. `temporary` is ours, whatever is there."""
+    """Like `replace_file`, in an open directory; returns the stat of the new file. A file `temporary` is replaced."""
     with suppress(FileNotFoundError):
         os.unlink(temporary, dir_fd=directory)
     try:
@@ -63,7 +63,7 @@ def numbers_beside(path: str, form: str) -> list[int]:
         names = os.listdir(folder or ".")  # noqa: PTH208
     except OSError:
         return []
-    return [int(match[1]) for one in names if (match := pattern.fullmatch(one))]
+    return [int(match[1]) for other in names if (match := pattern.fullmatch(other))]
 
 
 def _write(directory: int, name: str, data: bytes, mode: int, *, sync: bool) -> os.stat_result:

@@ -1,8 +1,8 @@
 """Core scheduling cookies of processes, through prctl.
 
 Only tasks with the same cookie run on the threads of one core at the same time; 0 is no cookie. The kernel hands a
-cookie from task to task, there is no way to name one. So whoever passes a cookie on has it for a moment, and that is
-never one of our lasting threads: they keep cookie 0, and clearing others is passing on that 0.
+cookie from task to task, there is no way to name one. So a thread that passes a cookie on has it for a moment, and that
+is never one of our lasting threads: they keep cookie 0, and clearing others is passing on that 0.
 
 Errors are OSErrors. ProcessLookupError: the process is gone. ENOTSUP: no core scheduling here. EPERM: we may not trace
 that process.
@@ -21,7 +21,7 @@ _SELF = 0  # as a pid: the calling thread
 
 
 class CoreSchedOperation(IntEnum):
-    """What the kernel is asked to do."""
+    """An operation of prctl for core scheduling."""
 
     GET = 0
     CREATE = 1
@@ -30,7 +30,7 @@ class CoreSchedOperation(IntEnum):
 
 
 class Scope(IntEnum):
-    """Whom an operation is about; GET and SHARE_FROM take single threads only."""
+    """The tasks of an operation; GET and SHARE_FROM take single threads only."""
 
     THREAD = 0
     THREAD_GROUP = 1
@@ -41,13 +41,13 @@ Prctl = Callable[[CoreSchedOperation, int, Scope], int]
 
 
 class CoreSched(Protocol):
-    """What is needed of the kernel. The cookie of a process is that of its main thread."""
+    """Operations on cookies. The cookie of a process is that of its main thread."""
 
     def cookie(self, pid: int) -> int:
         """The cookie of a process; 0 if it has none."""
 
     def create(self, pid: int) -> None:
-        """Give a process, with all its threads, a cookie that nobody has."""
+        """Give a process, with all its threads, a cookie of its own."""
 
     def assign(self, source: int, pids: Iterable[int], cookie: int) -> None:
         """Give processes the cookie of another one; those that are gone are passed over.
@@ -61,7 +61,7 @@ class CoreSched(Protocol):
 
 
 class KernelCoreSched:
-    """The real thing."""
+    """Core scheduling of the running kernel."""
 
     def __init__(self, prctl: Prctl | None = None) -> None:
         self._prctl: Prctl = _kernel_prctl() if prctl is None else prctl
@@ -71,7 +71,7 @@ class KernelCoreSched:
         return self._prctl(CoreSchedOperation.GET, _checked(pid), Scope.THREAD)
 
     def create(self, pid: int) -> None:
-        """Give a process, with all its threads, a cookie that nobody has."""
+        """Give a process, with all its threads, a cookie of its own."""
         self._prctl(CoreSchedOperation.CREATE, _checked(pid), Scope.THREAD_GROUP)
 
     def assign(self, source: int, pids: Iterable[int], cookie: int) -> None:
@@ -106,7 +106,7 @@ class KernelCoreSched:
                 continue
 
 
-def supported(prctl: Prctl | None = None) -> bool:
+def is_supported(prctl: Prctl | None = None) -> bool:
     """Whether processes can have cookies here: the kernel is built for it and the CPUs have SMT."""
     try:
         (_kernel_prctl() if prctl is None else prctl)(CoreSchedOperation.GET, _SELF, Scope.THREAD)
@@ -129,7 +129,7 @@ def _in_fresh_thread(work: Callable[[], None]) -> None:
     def run() -> None:
         try:
             work()
-        except BaseException as error:  # raised again where somebody waits for it
+        except BaseException as error:  # raised again in the caller's thread
             caught.append(error)
 
     thread = threading.Thread(target=run, name="core-sched")

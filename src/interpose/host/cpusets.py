@@ -21,7 +21,7 @@ _FILES = (
 _ONLINE = ("cpu/online", "node/online")
 
 
-def allowed_sets(cgroup_parent: str, cgroups: Path = _CGROUPS, devices: Path = _DEVICES) -> tuple[str, str]:
+def read_allowed_sets(cgroup_parent: str, cgroups: Path = _CGROUPS, devices: Path = _DEVICES) -> tuple[str, str]:
     """CPUs and memory nodes below this cgroup parent, as kernel lists; of its nearest ancestor if it has none itself.
 
     Memory nodes fall back to "0": a kernel without NUMA has one node and no list of nodes.

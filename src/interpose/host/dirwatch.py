@@ -1,11 +1,11 @@
-"""Tells when something in or about a directory may have changed, within a tenth of a second.
+"""Reports that something in or about a directory may have changed, within a tenth of a second.
 
-The directory may come later, go, be a link, or hold links to files elsewhere: `watch_plan` says what to watch, the
-kernel says when. Bursts become one call: 20 ms of quiet end one, 60 ms at the latest.
+The directory may be created later, vanish, be a link, or hold links to files elsewhere: `watch_plan` says what to
+watch, the kernel says when. Bursts become one call: 20 ms of quiet end one, 60 ms at the latest.
 
 Invariant: whatever changes after `changed` was called leads to another call. Watches are set before the call, in an
 order in which nothing slips through, and once more every `interval` seconds, for file systems and mounts the kernel
-does not speak for. All work that touches files is in a thread: a file system that hangs delays `changed`, never the
+does not report. All work that touches files is in a thread: a file system that hangs delays `changed`, never the
 loop.
 
 Which directories have to be watched: a path depends on every directory it leads through, since any component can be
@@ -36,7 +36,7 @@ _MAX_FOLLOWED = 128
 
 @dataclass(slots=True)
 class WatchInterest:
-    """What matters in one directory: these names, or all of them (`contents`). With `edits`, writing to files too."""
+    """The names that matter in one directory, or all of them (`contents`). With `edits`, writing to files too."""
 
     names: set[str] = field(default_factory=set)
     contents: bool = False
@@ -110,7 +110,7 @@ LATEST = 0.060
 INTERVAL = 2.0
 POLL_INTERVAL = 1.0
 
-# What tells that a path leads elsewhere now, and what else tells that a file has other contents or permissions.
+# Events after which a path may lead elsewhere, and those after which a file has other contents or permissions.
 _STRUCTURE = (
     inotify.CREATE
     | inotify.DELETE
@@ -186,13 +186,13 @@ class DirWatch:
     def _readable(self, source: Inotify) -> None:
         events = source.read()
         if not self._arming:
-            self._judge(events)
+            self._extend_burst(events)
         elif len(self._held) < _MAX_HELD:
             self._held += events
         else:
             self._held = [_LOST]
 
-    def _judge(self, events: Iterable[Event]) -> None:
+    def _extend_burst(self, events: Iterable[Event]) -> None:
         """Put the end of the burst off, up to a point, if there is anything in it that matters."""
         if any(self._matters(event) for event in events):
             now = self._loop.time()
@@ -211,14 +211,14 @@ class DirWatch:
         self._timer = self._loop.call_at(when, self._look)
 
     def _look(self) -> None:
-        """Set the watches anew, then tell."""
+        """Set the watches again, then call `changed`."""
         self._first = None
         self._arming = True
         with self._lock:
             self._busy = True
-        self._loop.run_in_executor(None, self._arm).add_done_callback(self._armed)
+        self._loop.run_in_executor(None, self._arm).add_done_callback(self._on_armed)
 
-    def _armed(self, arming: "asyncio.Future[_Armed]") -> None:
+    def _on_armed(self, arming: "asyncio.Future[_Armed]") -> None:
         if self._closed or arming.cancelled():
             return
         self._arming = False
@@ -226,11 +226,11 @@ class DirWatch:
         self._schedule(self._loop.time() + self._poll_interval)
         armed = arming.result()
         self._watches = armed.watches
-        if armed.trouble is not None:
-            self._warn(armed.trouble)
+        if armed.problem is not None:
+            self._warn(armed.problem)
         elif self._inotify is not None:
             self._schedule(self._loop.time() + self._interval)
-        self._judge(held)
+        self._extend_burst(held)
         self._changed()
 
     def _warn(self, error: OSError) -> None:
@@ -257,7 +257,7 @@ class _Armed(NamedTuple):
     """The watches that are set, and why some that should be are not."""
 
     watches: Mapping[int, WatchInterest] = MappingProxyType({})
-    trouble: OSError | None = None
+    problem: OSError | None = None
 
 
 def _arm(source: Inotify, directory: str, before: Mapping[int, WatchInterest]) -> _Armed:
@@ -282,16 +282,16 @@ def _arm(source: Inotify, directory: str, before: Mapping[int, WatchInterest]) -
 
 def _add_all(source: Inotify, plan: Mapping[str, WatchInterest]) -> _Armed:
     watches: dict[int, WatchInterest] = {}
-    trouble: OSError | None = None
+    problem: OSError | None = None
     for directory, interest in plan.items():
         try:
             watch = source.add(directory, _CONTENTS if interest.edits else _STRUCTURE)
         except (FileNotFoundError, NotADirectoryError):
             continue  # gone since: its parent says so
         except OSError as error:
-            trouble = error
+            problem = error
             continue
         known = watches.setdefault(watch, WatchInterest())  # one directory may be mounted in two places
         known.names |= interest.names
         known.contents |= interest.contents
-    return _Armed(watches, trouble)
+    return _Armed(watches, problem)

@@ -16,10 +16,10 @@ _OPEN: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class FileLock:
-    """Held until `release`. Whoever has a copy of the descriptor holds it as well."""
+    """A lock on a file, held until `release`. A process with a copy of the descriptor holds it as well."""
 
     def __init__(self, descriptor: int) -> None:
-        """By a descriptor with which the file is locked: another process gave it to us."""
+        """`descriptor` holds the lock already: another process passed it to us."""
         self._fd = descriptor
 
     @classmethod
@@ -28,15 +28,15 @@ class FileLock:
         path: Path,
         refusal: Callable[[str], str],
         *,
-        patience: float = 2.0,
+        timeout: float = 2.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> "FileLock":
-        """BlockingIOError with the refusal, which is told who has it; another OSError if the file cannot be made.
+        """Lock a file. BlockingIOError with what `refusal` says of its owner; another OSError if it cannot be made.
 
-        Of a process that was killed while it started another one the lock can outlive it for a moment.
+        The lock of a process that was killed while it started another one can outlive it for a moment.
         """
         lock = cls(os.open(path, _OPEN, 0o600))
-        left = patience
+        left = timeout
         try:
             while not try_lock(lock.descriptor):
                 if left <= 0:
@@ -47,22 +47,22 @@ class FileLock:
         except BaseException:
             lock.release()
             raise
-        lock.sign()
+        lock.write_owner()
         return lock
 
     @property
     def descriptor(self) -> int:
-        """What another process needs to hold it, too; -1 after the release."""
+        """The descriptor that another process needs to hold the lock too; -1 after the release."""
         return self._fd
 
-    def sign(self) -> None:
-        """Write down that it is ours."""
+    def write_owner(self) -> None:
+        """Write our PID into the file."""
         with suppress(OSError):  # only for people; there may be no room for it
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
-        """Let others have it, unless somebody else has a copy; may be repeated."""
+        """Release the lock, unless another process has a copy; may be repeated."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             with suppress(OSError):

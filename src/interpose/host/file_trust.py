@@ -1,4 +1,4 @@
-"""Whether a file or directory may be believed: it belongs to whom it should, and nobody else can write to it.
+"""Whether a file or directory may be believed: it belongs to a trusted user, and no other user can write to it.
 
 Looking never hangs and has no effects, whatever stands there under the name.
 """
@@ -14,7 +14,7 @@ from interpose.host.unix_sockets import kind_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trust:
-    """Whose files count: theirs, as long as nobody else can write to them."""
+    """The users whose files count, as long as no other user can write to them."""
 
     uids: Collection[int] = field(default_factory=lambda: {0, os.getuid()})
     gids: Collection[int] = field(default_factory=lambda: {0, os.getgid()})
@@ -42,28 +42,28 @@ class Stamp(NamedTuple):
     ctime_ns: int
 
 
-class Examined(NamedTuple):
+class ExaminedFile(NamedTuple):
     """A file as it was found, and why it does not count."""
 
     stamp: Stamp
     doubts: tuple[str, ...]
 
 
-def examine(path: str, trust: Trust) -> Examined:
+def examine(path: str, trust: Trust) -> ExaminedFile:
     """Look at a file; FileNotFoundError if there is none, or only a link to nothing.
 
-    Of a link the folder it leads to counts too: whoever may write there may put another file in its place.
+    Of a link the folder it leads to counts too: a user who may write there may put another file in its place.
     """
     found = os.stat(path)  # noqa: PTH116 - of whatever the name leads to
     stamp = Stamp(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
     if not stat.S_ISREG(found.st_mode):
         kind = "a socket" if stat.S_ISSOCK(found.st_mode) else kind_of(found.st_mode)
-        return Examined(stamp, (f"is {kind}, not a regular file",))
-    return Examined(stamp, _all_doubts(path, found, trust))
+        return ExaminedFile(stamp, (f"is {kind}, not a regular file",))
+    return ExaminedFile(stamp, _all_doubts(path, found, trust))
 
 
 def examine_directory(path: str, trust: Trust) -> tuple[str, ...]:
-    """Why a directory does not count: whoever may write there decides what is in it. OSError if there is none."""
+    """Why a directory does not count: a user who may write there decides what is in it. OSError if there is none."""
     found = os.stat(path)  # noqa: PTH116
     if not stat.S_ISDIR(found.st_mode):
         return ("is not a directory",)

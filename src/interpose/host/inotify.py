@@ -1,4 +1,4 @@
-"""The kernel's own word about changes in directories: inotify, called through ctypes.
+"""Events of changes in directories: inotify, called through ctypes.
 
 A library would bring a thread and megabytes for four system calls. Nothing here knows what the events are for.
 """
@@ -23,12 +23,12 @@ IGNORED = 0x8000  # the watch is gone; what it was about came before
 _ONLYDIR = 0x01000000
 _MASK_ADD = 0x20000000
 _HEADER = struct.Struct("iIII")
-# One read takes at most this: a flood of events then shares the loop with everybody else.
+# One read takes at most this: a flood of events then shares the loop with other work.
 _READ_BYTES = 1 << 16
 
 
 class Event(NamedTuple):
-    """Something happened in a watched directory, to `name` or, if that is empty, to the directory itself."""
+    """An event in a watched directory, of `name` or, if that is empty, of the directory itself."""
 
     watch: int
     mask: int
@@ -52,7 +52,7 @@ class Inotify:
         self._call("inotify_rm_watch", self.fd, watch)
 
     def read(self) -> list[Event]:
-        """What has happened; nothing if nothing has. Call again as long as the descriptor is readable."""
+        """The events that happened since, perhaps none. Call again as long as the descriptor is readable."""
         try:
             data = os.read(self.fd, _READ_BYTES)
         except BlockingIOError:
@@ -67,7 +67,7 @@ class Inotify:
         return events
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor and all watches."""
         os.close(self.fd)
 
     def _call(self, function: str, *arguments: object) -> int:

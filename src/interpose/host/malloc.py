@@ -1,4 +1,4 @@
-"""What the C library does with memory that is freed.
+"""How the C library treats memory that is freed.
 
 glibc gives a large block back to the system when it is freed, but after the first one of some size it keeps all up to
 that size for later, up to 32 MiB each: a process that once had a large message keeps several times its size.

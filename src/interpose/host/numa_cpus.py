@@ -1,6 +1,6 @@
-"""Which CPUs this machine has, NUMA node by NUMA node, and which of them the kubelet's CPU manager gave away.
+"""Which CPUs this machine has, NUMA node by NUMA node, and which of them the kubelet's CPU manager has assigned.
 
-Both are looked at anew whenever somebody asks: CPUs go offline, the kubelet rewrites its file with every pod.
+Both are read again on every call: CPUs go offline, the kubelet rewrites its file with every pod.
 """
 
 import json

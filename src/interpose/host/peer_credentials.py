@@ -1,4 +1,4 @@
-"""Who is on the other end of a unix socket.
+"""The process at the other end of a unix socket.
 
 The kernel records credentials when a socket is connected, and for a listening one when listen() was called last: that
 is how a live owner is named. They are for checks and messages; file permissions stay the real guard.
@@ -33,11 +33,11 @@ def peer_credentials(sock: socket.socket) -> PeerCredentials:
     return PeerCredentials(*_CREDENTIALS.unpack(raw))
 
 
-def only_of(uids: Collection[int] | None = None) -> Callable[[socket.socket], None]:
-    """A check of who serves a socket we have connected to: root and ourselves, unless others are named.
+def require_uids(uids: Collection[int] | None = None) -> Callable[[socket.socket], None]:
+    """A check that a socket we have connected to is served by one of these users: root and ourselves by default.
 
-    PermissionError says who it is. The kernel's word for the connection itself: no other socket can take the place of
-    the one that was looked at.
+    The check raises PermissionError that names the user. The kernel vouches for the connection itself: no other
+    socket can take its place.
     """
     allowed = frozenset({0, os.getuid()} if uids is None else uids)
 
@@ -51,7 +51,7 @@ def only_of(uids: Collection[int] | None = None) -> Callable[[socket.socket], No
 
 
 def check_unowned(path: str) -> None:
-    """Raise SocketInUseError if somebody serves the socket at `path`; return if it is dead or not there."""
+    """Raise SocketInUseError if a process serves the socket at `path`; return if it is dead or not there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
         # A blocking connect with a kernel timeout: a non-blocking one fails at once when the owner's queue is full,
         # and poll() does not wait for a unix socket's queue.
@@ -62,6 +62,6 @@ def check_unowned(path: str) -> None:
         if code == 0:
             raise SocketInUseError(path, peer_credentials(sock).pid or None)
         if code in (errno.EAGAIN, errno.EPROTOTYPE, errno.EINPROGRESS):
-            # Bound by someone who does not accept, or by a datagram socket: alive, but nobody to name.
+            # Bound by someone who does not accept, or by a datagram socket: alive, but its process has no name.
             raise SocketInUseError(path, None)
         raise OSError(code, f"cannot tell whether socket {path} is in use: {os.strerror(code)}")

@@ -1,4 +1,4 @@
-"""Processes of the host: who is in a cgroup and everything inside it, and how soon the kernel kills whom.
+"""Processes of the host: those in a cgroup and everything inside it, and their OOM scores.
 
 Processes come and go while they are looked at. One that is gone is FileNotFoundError or ProcessLookupError, whichever
 the kernel says at that moment.
@@ -15,7 +15,7 @@ _NOT_THERE: Final = frozenset((errno.ENOENT, errno.ENODEV, errno.ENOTSUP))
 
 
 class Groups(Protocol):
-    """What is needed of a tree of cgroups. Directories are below its root, `children` are names."""
+    """The part of a tree of cgroups that is needed here. Directories are below its root, `children` are names."""
 
     def children(self, directory: str) -> list[str]: ...
 
@@ -56,11 +56,11 @@ class Processes:
         self._root = root
 
     def oom_score_adj(self, pid: int) -> int:
-        """What is added to the score by which the kernel chooses whom to kill, -1000 (never) to 1000."""
+        """The adjustment of a process's OOM score, -1000 (never killed) to 1000."""
         return int(self._files.read(self._path(pid)))
 
     def set_oom_score_adj(self, pid: int, value: int) -> None:
-        """Change it; PermissionError if it is lowered without CAP_SYS_RESOURCE."""
+        """Change the adjustment; PermissionError if it is lowered without CAP_SYS_RESOURCE."""
         self._files.write(self._path(pid), str(value))
 
     def _path(self, pid: int) -> str:

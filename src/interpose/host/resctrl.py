@@ -1,7 +1,8 @@
 """The resctrl file system: groups of tasks with a share of the cache and of the memory bandwidth.
 
 A group is a directory, and the processor has few of them (its classes of service). A thread is in one group; children
-are born into the group of their parent; who is in no other group is in the root group. Somebody else mounts it.
+are born into the group of their parent; a thread in no other group is in the root group. The file system is mounted
+already, or not.
 """
 
 import errno
@@ -20,7 +21,7 @@ Schemata = dict[str, dict[int, int]]  # resource -> cache id -> value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResctrlInfo:
-    """What the processor can partition. Without L3 the mask is zero."""
+    """The resources that the processor can partition. Without L3 the mask is zero."""
 
     cbm_mask: int
     l3_ids: tuple[int, ...] = ()
@@ -57,7 +58,7 @@ def _form(resource: str) -> str:
 
 
 def probe(files: CgroupFiles, sys_root: str = "/sys", proc_root: str = "/proc") -> ResctrlInfo | None:
-    """What there is; None if resctrl is not mounted, or shows nothing that can be used."""
+    """The resources of this machine; None if resctrl is not mounted, or shows nothing that can be used."""
     tree = ResctrlTree(files, f"{sys_root}/fs/resctrl")
     try:
         schemata = parse_schemata(tree.schemata(ROOT_GROUP))

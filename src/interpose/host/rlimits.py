@@ -1,4 +1,4 @@
-"""How many files this process may have open.
+"""The number of files that this process may have open.
 
 A proxy has two sockets for each client. The soft limit that processes are born with is for programs that use select(),
 and the hard one is for those that know better: we do.
@@ -11,12 +11,12 @@ from typing import Final
 _RESERVE: Final = 256
 
 
-def needed_for(connections: int) -> int:
+def descriptors_needed(connections: int) -> int:
     """Descriptors of a relay with so many clients: theirs, one to the backend for each, and a reserve."""
     return 2 * connections + _RESERVE
 
 
-def allow(wanted: int) -> int:
+def raise_file_limit(wanted: int) -> int:
     """Raise the soft limit to `wanted`, as far as the hard limit lets us, and never lower it; the limit in force."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

@@ -1,6 +1,6 @@
-"""Remove a folder with all that is in it, whatever somebody else put there: how deep it is does not matter.
+"""Remove a folder with all that is in it, whatever other users put there: how deep it is does not matter.
 
-No link is followed and nothing that is mounted is entered. Whoever could write into the tree may have made it deeper
+No link is followed and nothing that is mounted is entered. A user who could write into the tree may have made it deeper
 than a path can be long or a process may have files open, and wider than memory: it is walked with two descriptors, up
 by `..`, which must be the folder that we came from. As its owner, folders that are closed even for us are opened.
 """
@@ -15,8 +15,8 @@ _ABOVE: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER: Final = _ABOVE | os.O_NOFOLLOW
 _OURS: Final = 0o700
 _BATCH: Final = 4096  # folders of one folder that are remembered at a time
-_PATIENCE: Final = 100  # folders that somebody still writes to
-_SHOWN: Final = 8  # names of a path in an error
+_MOST_REENTRIES: Final = 100  # folders that are still written to
+_MOST_NAMES: Final = 8  # names of a path in an error
 
 
 def remove_tree(path: str | os.PathLike[str]) -> None:
@@ -24,29 +24,29 @@ def remove_tree(path: str | os.PathLike[str]) -> None:
     in it."""
     folder, name = os.path.split(os.fspath(path).rstrip("/"))
     try:
-        above = os.open(folder or ".", _ABOVE)
+        parent = os.open(folder or ".", _ABOVE)
     except FileNotFoundError:
         return
     try:
-        remove_at(above, name, folder)
+        remove_at(parent, name, folder)
     finally:
-        os.close(above)
+        os.close(parent)
 
 
-def remove_at(above: int, name: str, folder: str = "") -> None:
+def remove_at(parent: int, name: str, folder: str = "") -> None:
     """The same for a name in an open folder; `folder` is its path, for errors."""
     while True:
-        walk = _Walk(above, folder)
+        removal = _TreeRemoval(parent, folder)
         try:
-            walk.remove(name)
+            removal.remove(name)
         except _MovedError:
-            # Somebody moves folders about; what was removed so far is gone, so this ends.
-            if not walk.removed:
+            # Another process moves folders; what was removed so far stays removed, so this ends.
+            if not removal.removed:
                 raise OSError(errno.EBUSY, "is being changed", f"{folder}/{name}") from None
         else:
             return
         finally:
-            walk.close()
+            removal.close()
 
 
 class _MovedError(Exception):
@@ -64,20 +64,19 @@ class _Level:
     more: bool = False  # there are others
 
 
-class _Walk:
-    """One way through a tree. `removed`: how many names are gone."""
+class _TreeRemoval:
+    """One pass through a tree. `removed` is the number of names removed so far."""
 
-    def __init__(self, above: int, folder: str) -> None:
+    def __init__(self, parent: int, folder: str) -> None:
         self.removed = 0
-        self._above = above
+        self._parent = parent
         self._folder = folder
-        self._device = os.fstat(above).st_dev
-        self._here = os.dup(above)
+        self._device = os.fstat(parent).st_dev
+        self._here = os.dup(parent)
         self._levels: list[_Level] = []
-        self._patience = _PATIENCE
+        self._reentries_left = _MOST_REENTRIES
 
     def close(self) -> None:
-        """Leave."""
         os.close(self._here)
 
     def remove(self, name: str) -> None:
@@ -90,24 +89,24 @@ class _Walk:
             elif level.more:
                 self._scan(level)
             else:
-                self._up()
-                if not self._gone(level.name):
-                    self._again(level)
+                self._leave()
+                if not self._try_remove(level.name):
+                    self._enter_again(level)
 
-    def _again(self, level: _Level) -> None:
-        """Not all that was in it has been seen: it came meanwhile."""
-        self._patience -= 1
-        if self.removed == level.before or self._patience < 0:
+    def _enter_again(self, level: _Level) -> None:
+        """Enter a folder again that got new entries meanwhile; ENOTEMPTY if that happens too often."""
+        self._reentries_left -= 1
+        if self.removed == level.before or self._reentries_left < 0:
             raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), self._path(level.name))
-        self._down(level.name)
+        self._enter(level.name)
 
     def _remove(self, name: str) -> None:
-        if not self._gone(name):
-            self._down(name)
+        if not self._try_remove(name):
+            self._enter(name)
 
-    def _gone(self, name: str) -> bool:
-        """Whether a name is gone now: it is not a folder, or an empty one. The kernel refuses if anything is mounted on
-        it, which is found out here before it could be entered."""
+    def _try_remove(self, name: str) -> bool:
+        """Remove a file or an empty folder; False if the folder is not empty. The kernel refuses if anything is mounted
+        on it, which is found out here before it could be entered."""
         try:
             try:
                 os.rmdir(name, dir_fd=self._here)
@@ -118,17 +117,17 @@ class _Walk:
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 return False
-            raise self._named(error, name) from None
+            raise self._with_path(error, name) from None
         self.removed += 1
         return True
 
-    def _down(self, name: str) -> None:
+    def _enter(self, name: str) -> None:
         try:
             inner = self._open(name)
         except FileNotFoundError:
             return
         except OSError as error:
-            raise self._named(error, name) from None
+            raise self._with_path(error, name) from None
         found = os.fstat(inner)
         os.close(self._here)
         self._here = inner
@@ -171,22 +170,22 @@ class _Walk:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise self._named(error, name) from None
+            raise self._with_path(error, name) from None
         self.removed += 1
 
-    def _up(self) -> None:
+    def _leave(self) -> None:
         self._levels.pop()
-        above = os.open("..", _FOLDER, dir_fd=self._here) if self._levels else os.dup(self._above)
+        parent = os.open("..", _FOLDER, dir_fd=self._here) if self._levels else os.dup(self._parent)
         os.close(self._here)
-        self._here = above
+        self._here = parent
         if self._levels:
-            found = os.fstat(above)
+            found = os.fstat(parent)
             if (found.st_dev, found.st_ino) != self._levels[-1].identity:
                 raise _MovedError
 
-    def _named(self, error: OSError, name: str) -> OSError:
+    def _with_path(self, error: OSError, name: str) -> OSError:
         return OSError(error.errno, os.strerror(error.errno or 0), self._path(name))
 
     def _path(self, *last: str) -> str:
-        names = [*(level.name for level in self._levels[:_SHOWN]), *last]
-        return "/".join([self._folder, *names[:_SHOWN], *(["..."] if len(self._levels) > _SHOWN else [])])
+        names = [*(level.name for level in self._levels[:_MOST_NAMES]), *last]
+        return "/".join([self._folder, *names[:_MOST_NAMES], *(["..."] if len(self._levels) > _MOST_NAMES else [])])

@@ -1,4 +1,4 @@
-"""Read what the kernel says about the machine. Nothing is ever written, and no CPU is brought online to be looked at.
+"""Read the kernel's description of the machine. Nothing is ever written, and no CPU is brought online to be looked at.
 
 A root is what contains `devices/system`, or the folder above a `sys` that does, as in a copy of another machine.
 """
@@ -32,9 +32,9 @@ def read_topology(root: str = "/sys", name: str = "") -> Topology:
     """
     base = _base(root)
     for _ in range(_TRIES):
-        before = online_now(root)
+        before = read_online_cpus(root)
         files = _read_files(base)
-        if online_now(root) == before:
+        if read_online_cpus(root) == before:
             break
     try:
         return parse_sysfs(files, name)
@@ -47,7 +47,7 @@ def read_files(root: str = "/sys") -> dict[str, str]:
     return _read_files(_base(root))
 
 
-def online_now(root: str = "/sys") -> str:
+def read_online_cpus(root: str = "/sys") -> str:
     """The same text as long as the same CPUs are online and isolated; two files, so cheap to ask often."""
     base = _base(root)
     return "\n".join(_read(base / CPUS / name) or "" for name in ("online", "isolated"))

@@ -1,4 +1,4 @@
-"""What a service and systemd say to each other: sockets handed in (LISTEN_FDS), states handed out (NOTIFY_SOCKET).
+"""The protocol between a service and systemd: sockets passed in (LISTEN_FDS), states sent out (NOTIFY_SOCKET).
 
 The protocol is two environment variables and datagrams of KEY=VALUE lines; no library is needed. Bad sockets stop the
 start, a failing notification never does.
@@ -42,19 +42,19 @@ def named_listen_fds(environ: MutableMapping[str, str], *, first_fd: int = _FIRS
     if not (count.isascii() and count.isdecimal() and len(count) <= 4):
         raise ConfigError(f"LISTEN_FDS: {count!r} is not a number of descriptors")
     names = values["LISTEN_FDNAMES"].split(":") if values["LISTEN_FDNAMES"] else []
-    taken: list[ActivatedSocket] = []
+    sockets: list[ActivatedSocket] = []
     try:
         for index in range(int(count)):
             name = names[index] if index < len(names) else "unknown"
-            taken.append(ActivatedSocket(name, _listening(first_fd + index, name)))
+            sockets.append(ActivatedSocket(name, _wrap_listener(first_fd + index, name)))
     except BaseException:
-        for activated in taken:
+        for activated in sockets:
             activated.sock.close()
         raise
-    return taken
+    return sockets
 
 
-def _listening(fd: int, name: str) -> socket.socket:
+def _wrap_listener(fd: int, name: str) -> socket.socket:
     """Wrap one descriptor, or say what is wrong with its unit."""
     try:
         os.set_inheritable(fd, False)
@@ -73,7 +73,7 @@ def _listening(fd: int, name: str) -> socket.socket:
 
 
 class Notifier:
-    """Tells systemd how we are. Without NOTIFY_SOCKET every call does nothing and returns False; none ever raises."""
+    """Sends the state of the service to systemd. Never raises; without NOTIFY_SOCKET every call returns False."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._address = _notify_address(environ.get("NOTIFY_SOCKET", ""))
@@ -81,7 +81,7 @@ class Notifier:
 
     @property
     def enabled(self) -> bool:
-        """Whether anybody listens to us."""
+        """Whether systemd listens for notifications."""
         return self._address is not None
 
     def ready(self, status: str = "", *, mainpid: int | None = None) -> bool:

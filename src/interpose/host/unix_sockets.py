@@ -1,4 +1,4 @@
-"""Listening unix sockets that never displace a live owner and never remove a file of somebody else.
+"""Listening unix sockets that never displace a live owner and never remove a file of another process.
 
 The ready-made unix servers of event loops unlink whatever they find. Here a socket is bound under a lock, under a
 temporary name, and renamed into place when it already listens, so that a client sees the old owner, nothing, or us,
@@ -58,8 +58,8 @@ def prepare_directory(directory: Path, path: str) -> None:
 
 
 def is_volatile(directory: Path) -> bool:
-    """Whether a directory may be ours to make."""
-    return any(one in VOLATILE for one in directory.resolve().parents)
+    """Whether a directory is below /run, so that we may make it."""
+    return any(parent in VOLATILE for parent in directory.resolve().parents)
 
 
 def lock_name(path: str) -> int:
@@ -114,7 +114,7 @@ class SocketOwner(NamedTuple):
 
 
 class SocketIdentity(NamedTuple):
-    """Which file a socket is; stays unique while the socket is open, because that keeps the inode in use."""
+    """The identity of a socket's file; stays unique while the socket is open, because that keeps the inode in use."""
 
     device: int
     inode: int
@@ -126,7 +126,7 @@ class BoundSocket:
     def __init__(self, sock: socket.socket, path: str, identity: SocketIdentity | None, lock_fd: int | None) -> None:
         self.sock = sock
         self.path = path
-        self.identity = identity  # None: the file belongs to somebody else (systemd), it is never unlinked
+        self.identity = identity  # None: the file belongs to systemd, it is never unlinked
         self.lock_fd = lock_fd
 
     @property
@@ -148,7 +148,7 @@ class BoundSocket:
         self.sock.close()
         if self.lock_fd is not None:
             # Closing frees the lock only when no successor has a copy; LOCK_UN would take it from the successor too.
-            # The lock file stays: a starter may have opened it already, and would then lock a name nobody else sees.
+            # The lock file stays: a starter may have opened it already, and would lock a name that others do not see.
             os.close(self.lock_fd)
             self.lock_fd = None
 
@@ -156,7 +156,7 @@ class BoundSocket:
 def bind_unix(
     path: str, *, mode: int = 0o600, uid: int | None = None, gid: int | None = None, backlog: int = _BACKLOG
 ) -> BoundSocket:
-    """Listen at `path` or say who does (SocketInUseError); a dead socket is replaced, any other file refused.
+    """Listen at `path`; SocketInUseError names a live owner. A dead socket is replaced, any other file refused.
 
     The umask is changed while binding and put back; it belongs to the whole process, so call this before threads that
     create files are started.
@@ -179,14 +179,14 @@ def bind_unix(
 def adopt(
     sock: socket.socket, lock_fd: int | None, path: str, *, backlog: int = _BACKLOG, owned: bool = True
 ) -> BoundSocket:
-    """Go on with a listening socket received from a predecessor: from now on we are its owner and unlink its file.
+    """Take over a listening socket of a previous instance: from now on we are its owner and unlink its file.
 
-    With `owned=False` (a socket from systemd) the file and the name shown to others stay with whoever made them.
+    With `owned=False` (a socket from systemd) the file and the name shown to others stay with systemd.
     """
     sock.setblocking(False)
     if not owned:
         return BoundSocket(sock, path, None, lock_fd)
-    # listen() again makes the kernel show our PID, not the predecessor's, to whoever connects.
+    # listen() again makes the kernel show our PID, not the previous instance's, to clients.
     sock.listen(backlog)
     return BoundSocket(sock, path, _identity_of(sock, path), lock_fd)
 
@@ -222,7 +222,7 @@ def _bind_and_rename(path: str, owner: SocketOwner, backlog: int) -> tuple[socke
 
 
 def _bind_private(sock: socket.socket, temporary: Path) -> None:
-    """Bind so that nobody else can connect before mode and owner are set."""
+    """Bind so that no other user can connect before mode and owner are set."""
     directory_fd = os.open(temporary.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     before = os.umask(0o177)
     try:
@@ -257,7 +257,7 @@ def _identity_at(path: str) -> SocketIdentity | None:
 
 
 def _identity_of(sock: socket.socket, path: str) -> SocketIdentity | None:
-    """The file of a socket somebody else bound: the kernel knows, if we may ask (CAP_NET_ADMIN); else what is there."""
+    """The file of a socket that another process bound, by the kernel (needs CAP_NET_ADMIN) or by the path."""
     try:
         file_fd = fcntl.ioctl(sock, _SIOCUNIXFILE)
     except OSError:

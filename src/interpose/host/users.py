@@ -12,7 +12,7 @@ _MAX_ID = 2**32 - 2
 
 
 class FileOwner(NamedTuple):
-    """Whom a file is given to; None leaves that half as it is."""
+    """The owner to give to a file; None leaves user or group as it is."""
 
     uid: int | None
     gid: int | None

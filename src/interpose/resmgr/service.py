@@ -30,7 +30,7 @@ from interpose.host.atomic_file import replace_file
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.host.cpusets import resolve
-from interpose.host.sysfs import online_now, read_topology
+from interpose.host.sysfs import read_online_cpus, read_topology
 from interpose.host.unix_sockets import BoundSocket
 from interpose.log import RateLimited
 from interpose.metrics import Family
@@ -127,7 +127,7 @@ class PolicyService:
         self._rate_limited = RateLimited(_log)
         self._logged_offline = ""  # about reserved CPUs, what was logged last
         try:
-            self._online = online_now(self._sys)
+            self._online = read_online_cpus(self._sys)
             self._topology = read_topology(self._sys)
         except (OSError, ValueError) as error:
             raise ConfigError(f"policy.host_root: the machine cannot be read: {error}") from None
@@ -317,7 +317,7 @@ class PolicyService:
     async def _check_machine(self) -> None:
         """Follow CPUs that came or went: containers move then, and one that finds no place shares CPUs."""
         try:
-            online = await asyncio.to_thread(online_now, self._sys)
+            online = await asyncio.to_thread(read_online_cpus, self._sys)
             if online == self._online:
                 self._machine_problem = ""
                 return

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from interpose.host.coresched import CoreSchedOperation, KernelCoreSched, Scope, supported
+from interpose.host.coresched import CoreSchedOperation, KernelCoreSched, Scope, is_supported
 from tests.support.hooks.fake_core_sched import FakeCoreSched
 
 Spawn: TypeAlias = "Callable[[str], subprocess.Popen[str]]"
@@ -17,7 +17,7 @@ Spawn: TypeAlias = "Callable[[str], subprocess.Popen[str]]"
 
 def test_asking_the_kernel_of_this_machine_never_fails() -> None:
     """Whatever it is, the answer is yes or no, and operations agree with it."""
-    if supported():
+    if is_supported():
         assert KernelCoreSched().cookie(os.getpid()) >= 0
     else:
         with pytest.raises(OSError) as caught:
@@ -25,7 +25,7 @@ def test_asking_the_kernel_of_this_machine_never_fails() -> None:
         assert caught.value.errno == errno.ENOTSUP
 
 
-@pytest.mark.skipif(not supported(), reason="this kernel has no core scheduling, or the CPUs have no SMT")
+@pytest.mark.skipif(not is_supported(), reason="this kernel has no core scheduling, or the CPUs have no SMT")
 def test_the_kernel_hands_cookies_on(spawn: Spawn) -> None:
     """Where it has them: created, assigned, taken away, and never ours."""
     children = [spawn("input()").pid for _ in range(2)]
@@ -40,8 +40,8 @@ def test_the_kernel_hands_cookies_on(spawn: Spawn) -> None:
 
 def test_whether_it_is_there_is_asked_of_the_kernel() -> None:
     """By looking at our own cookie."""
-    assert supported(FakeCoreSched().prctl)
-    assert not supported(FakeCoreSched(supported=False).prctl)
+    assert is_supported(FakeCoreSched().prctl)
+    assert not is_supported(FakeCoreSched(supported=False).prctl)
 
 
 def test_a_cookie_is_made_and_handed_on() -> None:

@@ -15,9 +15,9 @@ def refusal(owner: str) -> str:
     return f"in use by process {owner}"
 
 
-def take(path: Path, patience: float = 0.0) -> FileLock:
+def take(path: Path, timeout: float = 0.0) -> FileLock:
     """The lock, or the refusal."""
-    return FileLock.take(path, refusal, patience=patience)
+    return FileLock.take(path, refusal, timeout=timeout)
 
 
 def test_the_second_is_told_who_has_it(tmp_path: Path) -> None:
@@ -41,11 +41,11 @@ def test_an_owner_that_is_about_to_go_is_waited_for(tmp_path: Path) -> None:
         if len(pauses) == 3:
             first.release()
 
-    FileLock.take(tmp_path / "lock", refusal, patience=60, sleep=until_the_third).release()
+    FileLock.take(tmp_path / "lock", refusal, timeout=60, sleep=until_the_third).release()
     assert len(pauses) == 3
     held = take(tmp_path / "lock")
     with pytest.raises(BlockingIOError):
-        FileLock.take(tmp_path / "lock", refusal, patience=1, sleep=pauses.append)
+        FileLock.take(tmp_path / "lock", refusal, timeout=1, sleep=pauses.append)
     assert 0.9 < sum(pauses[3:]) < 1.2
     held.release()
 
@@ -55,7 +55,7 @@ def test_a_lock_is_held_until_the_last_copy_is_gone(tmp_path: Path) -> None:
     first = take(tmp_path / "lock")
     second = FileLock(os.dup(first.descriptor))
     (tmp_path / "lock").write_text("1\n")
-    second.sign()
+    second.write_owner()
     assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
     first.release()
     with pytest.raises(BlockingIOError):

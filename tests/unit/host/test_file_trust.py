@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interpose.host.file_trust import Examined, Trust, examine, examine_directory
+from interpose.host.file_trust import ExaminedFile, Trust, examine, examine_directory
 
 OURS = Trust(uids={os.getuid()}, gids={os.getgid()})
 
@@ -77,7 +77,7 @@ def test_nothing_there_is_an_error(tmp_path: Path) -> None:
 
 def test_root_and_ourselves_are_trusted_unless_told_otherwise(file: Path) -> None:
     """Whoever they are."""
-    found: Examined = examine(str(file), Trust())
+    found: ExaminedFile = examine(str(file), Trust())
     assert found.doubts == ()
     assert set(Trust().uids) == {0, os.getuid()}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpose.errors import SocketInUseError
-from interpose.host.peer_credentials import PeerCredentials, check_unowned, only_of, peer_credentials
+from interpose.host.peer_credentials import PeerCredentials, check_unowned, peer_credentials, require_uids
 
 
 def test_credentials_of_a_connected_peer() -> None:
@@ -22,10 +22,10 @@ def test_who_serves_a_socket_is_checked() -> None:
     """Root and ourselves may, unless it is said who may; others are named."""
     left, right = socket.socketpair()
     with left, right:
-        only_of()(left)
-        only_of({os.getuid()})(left)
+        require_uids()(left)
+        require_uids({os.getuid()})(left)
         with pytest.raises(PermissionError, match=f"it belongs to uid {os.getuid()}, it must belong to uid 11 or 12"):
-            only_of({12, 11})(left)
+            require_uids({12, 11})(left)
 
 
 def test_absent_and_dead_sockets_have_no_owner(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from interpose.host.rlimits import allow, needed_for
+from interpose.host.rlimits import descriptors_needed, raise_file_limit
 
 KIND = resource.RLIMIT_NOFILE
 
@@ -21,24 +21,24 @@ def hard() -> Iterator[int]:
 
 def test_a_relay_needs_two_for_each_client_and_some_for_itself() -> None:
     """512 clients do not fit under the usual 1024."""
-    assert needed_for(512) == 2 * 512 + 256
+    assert descriptors_needed(512) == 2 * 512 + 256
 
 
 def test_the_soft_limit_is_raised() -> None:
     """To what is wanted, not to all that could be had."""
-    assert allow(1280) == 1280
+    assert raise_file_limit(1280) == 1280
     assert resource.getrlimit(KIND)[0] == 1280
 
 
 def test_a_higher_limit_stays() -> None:
     """Whoever set it knows why."""
-    assert allow(100) == 512
+    assert raise_file_limit(100) == 512
     assert resource.getrlimit(KIND)[0] == 512
 
 
 def test_the_hard_limit_is_the_most(hard: int) -> None:
     """What is had then is told."""
-    assert allow(hard + 1) == hard
+    assert raise_file_limit(hard + 1) == hard
     assert resource.getrlimit(KIND) == (hard, hard)
 
 
@@ -47,10 +47,10 @@ def test_limits_that_do_not_exist(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(resource, "setrlimit", lambda _, limits: asked.append(limits))
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert allow(5000) == 5000
+    assert raise_file_limit(5000) == 5000
     assert asked == []
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, resource.RLIM_INFINITY))
-    assert allow(5000) == 5000
+    assert raise_file_limit(5000) == 5000
     assert asked == [(5000, resource.RLIM_INFINITY)]
 
 
@@ -61,4 +61,4 @@ def test_a_process_that_may_not(monkeypatch: pytest.MonkeyPatch) -> None:
         raise PermissionError
 
     monkeypatch.setattr(resource, "setrlimit", refuse)
-    assert allow(1280) == 512
+    assert raise_file_limit(1280) == 512

@@ -204,7 +204,7 @@ def test_a_file_that_cannot_be_removed_is_named(tmp_path: Path, monkeypatch: pyt
 def test_somebody_who_moves_everything_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing could be removed, so nothing is tried again."""
     (tmp_path / "tree").mkdir()
-    monkeypatch.setattr(rmtree._Walk, "remove", _moved)
+    monkeypatch.setattr(rmtree._TreeRemoval, "remove", _moved)
     with pytest.raises(OSError, match="is being changed"):
         remove_tree(tmp_path / "tree")
 

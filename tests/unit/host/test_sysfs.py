@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interpose.core.topology.parse import CPUS, NODES, parse_sysfs
-from interpose.host.sysfs import online_now, read_files, read_topology
+from interpose.host.sysfs import read_files, read_online_cpus, read_topology
 
 MACHINE: Mapping[str, str] = {
     f"{CPUS}/online": "0-1\n",
@@ -117,18 +117,18 @@ def test_a_cpu_that_goes_offline_meanwhile_makes_it_read_again(root: Path, monke
 
 def test_what_is_online_is_one_text(root: Path) -> None:
     """It changes when a CPU goes, or when it is isolated, and not otherwise."""
-    before = online_now(str(root))
-    assert online_now(str(root)) == before
+    before = read_online_cpus(str(root))
+    assert read_online_cpus(str(root)) == before
     (root / CPUS / "isolated").write_text("\n")
-    without = online_now(str(root))
+    without = read_online_cpus(str(root))
     (root / CPUS / "online").write_text("0\n")
-    assert len({before, without, online_now(str(root))}) == 3
+    assert len({before, without, read_online_cpus(str(root))}) == 3
 
 
 def test_a_kernel_without_the_lists_has_a_text_too(tmp_path: Path) -> None:
     """It never changes."""
     (tmp_path / CPUS).mkdir(parents=True)
-    assert online_now(str(tmp_path)) == "\n"
+    assert read_online_cpus(str(tmp_path)) == "\n"
 
 
 def test_this_machine_can_be_read() -> None:

@@ -14,7 +14,7 @@ from interpose.cli.pod.options import (
 )
 from interpose.config.values import duration
 from interpose.errors import ConfigError
-from interpose.host.cgroup.paths import confined
+from interpose.host.cgroup.paths import check_confined
 
 _DURATION = duration(0.0, 7 * 24 * 3600.0)
 
@@ -46,7 +46,7 @@ def _name(_ctx: click.Context, parameter: click.Parameter, text: str) -> str:
 
 def _cgroup(_ctx: click.Context, parameter: click.Parameter, text: str) -> str:
     try:
-        confined(text.strip("/") or "top")
+        check_confined(text.strip("/") or "top")
     except ValueError:
         raise click.UsageError(
             f"{parameter.opts[0]}: {text!r} is not a directory below the root of the cgroups"

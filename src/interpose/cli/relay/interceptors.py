@@ -21,7 +21,7 @@ from interpose.hooks.dispatch.client import HookClient
 from interpose.hooks.dispatch.dispatcher import Dispatcher
 from interpose.hooks.dispatch.hook_server import HookCaller, RegisteredServers
 from interpose.hooks.dispatch.metrics import hook_collector, plugin_view
-from interpose.host.cpusets import allowed_sets
+from interpose.host.cpusets import read_allowed_sets
 from interpose.host.malloc import give_back_blocks
 from interpose.metrics import Family
 from interpose.net.grpc.transport import Hub
@@ -69,7 +69,9 @@ class Interceptors:
         self._calls.below = self._store_updater
         self._exits = ExitWatcher(self.sync, time.monotonic, relay.refresh)
         self.plugins = RegisteredServers(self._connect)
-        self.dispatcher = Dispatcher(self.plugins, self.sync, settings.hooks, now=time.monotonic, allowed=allowed_sets)
+        self.dispatcher = Dispatcher(
+            self.plugins, self.sync, settings.hooks, now=time.monotonic, allowed=read_allowed_sets
+        )
         self._collect_hooks = hook_collector(self.dispatcher)
         self._collect_store = store_collector(self.sync)
         self._policy = policy

@@ -19,7 +19,7 @@ from interpose.cli.common.heartbeat import Heartbeat
 from interpose.cli.relay.fronts import Front, open_front
 from interpose.cli.relay.sockets import Endpoints, Sockets, acquire, copy_owner, find_endpoints
 from interpose.config.relay.settings import RelaySettings
-from interpose.host.rlimits import allow, needed_for
+from interpose.host.rlimits import descriptors_needed, raise_file_limit
 from interpose.host.unix_sockets import BoundSocket
 from interpose.log import LogControl
 from interpose.net.grpc.transport import Hub
@@ -92,9 +92,9 @@ async def _open(
 
 
 def _allow_descriptors(connections: int) -> None:
-    is_dump_enabled = needed_for(connections)
-    if (allowed := allow(is_dump_enabled)) < is_dump_enabled:
-        kv = {"wanted": is_dump_enabled, "allowed": allowed, "max_connections": connections}
+    wanted = descriptors_needed(connections)
+    if (allowed := raise_file_limit(wanted)) < wanted:
+        kv = {"wanted": wanted, "allowed": allowed, "max_connections": connections}
         _log.warning("Open file limit is too low for the maximum number of clients", extra={"kv": kv})
 
 

@@ -57,7 +57,7 @@ class StateLock:
     def _take(self, patience: float) -> None:
         if self._lock is None:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = FileLock.take(Path(self.path), self._refusal, patience=patience)
+            self._lock = FileLock.take(Path(self.path), self._refusal, timeout=patience)
 
     def _refusal(self, owner: str) -> str:
         return f"policy.state_dir (--state-dir) {str(self._folder)!r}: in use by another relay (process {owner})"
@@ -70,7 +70,7 @@ class StateLock:
     def sign(self) -> None:
         """Write our process id into the file, for the messages of relays that are refused."""
         if self._lock is not None:
-            self._lock.sign()
+            self._lock.write_owner()
 
     def write(self, path: str, data: bytes) -> None:
         """As `replace_file`, and only with the lock: where it could not be made before, it is tried again."""

@@ -20,7 +20,7 @@ from interpose.cli.runtime.serve import runtime_options, serve_runtime, warn_not
 from interpose.config.endpoint import parse_endpoint
 from interpose.config.runtime.settings import RuntimeSettings
 from interpose.cri.wrappers import InstrumentedCaller
-from interpose.host.rlimits import allow, needed_for
+from interpose.host.rlimits import descriptors_needed, raise_file_limit
 from interpose.host.unix_sockets import bind_unix
 from interpose.log import LogControl
 from interpose.node.runtime.service.wiring import open_runtime
@@ -44,7 +44,7 @@ class RuntimeDaemon(Daemon):
         super().__init__()
         self._settings = settings
         connections = settings.socket.max_connections
-        if (allowed := allow(needed_for(connections))) < needed_for(connections):
+        if (allowed := raise_file_limit(descriptors_needed(connections))) < descriptors_needed(connections):
             _log.warning(
                 "Open file limit is too low for the maximum number of clients", extra={"kv": {"allowed": allowed}}
             )

@@ -1,7 +1,7 @@
 """Reading and writing the kernel's small files: the one way in which cgroups, /proc and resctrl are touched.
 
-A seam, so that tests can put a kernel with its rules behind it. Paths are absolute. Errors are the system's own
-OSError: a file that is gone is normal, EINVAL and EBUSY are the kernel's opinion of a value.
+An interface, so that tests can put a fake kernel behind it. Paths are absolute. Errors are the system's own
+OSError: a file that is gone is normal, EINVAL and EBUSY are the kernel's answer to a value.
 """
 
 import errno
@@ -15,7 +15,7 @@ _DELETED = " (deleted)"
 
 
 class CgroupFiles(Protocol):
-    """What is needed of a file system."""
+    """The file operations that code for cgroups, /proc and resctrl needs."""
 
     def read(self, path: str) -> str: ...
 
@@ -32,7 +32,7 @@ class CgroupFiles(Protocol):
 
 
 class KernelFiles:
-    """The real thing."""
+    """The files of the running kernel."""
 
     def read(self, path: str) -> str:
         """All of a file. No buffering: many small files are read in one round."""

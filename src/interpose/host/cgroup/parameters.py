@@ -40,7 +40,7 @@ def weight_of(shares: int) -> int:
 
 
 def curved_weight_of(shares: int) -> int:
-    """The same by newer runtimes (runc from 1.3.2 on, crun from 1.23 on): the default of v1 has the default of v2.
+    """The weight by newer runtimes (runc from 1.3.2 on, crun from 1.23 on): the default of v1 has the default of v2.
 
     The common logarithm of the weight is a square function of the binary one of the shares.
     """
@@ -81,7 +81,7 @@ class ParameterSpec:
     effective: tuple[str, ...] = ()  # files with what is in force in the end: v2 and newer v1, older v1
 
     def form(self, version: int) -> ParameterFormat:
-        """The form of one version."""
+        """The format in one version of cgroups."""
         return self.v1 if version == 1 else self.v2
 
     @property
@@ -209,7 +209,7 @@ def parse(parameter: Parameter, text: str, version: int) -> Value:
     try:
         return TABLE[parameter].form(version).parse(text)
     except ValueError:
-        raise ValueError(f"{parameter}: cannot read {_shown(text)}") from None
+        raise ValueError(f"{parameter}: cannot read {_quote(text)}") from None
 
 
 def render(parameter: Parameter, value: Value, version: int) -> str:
@@ -225,7 +225,7 @@ def render(parameter: Parameter, value: Value, version: int) -> str:
         if not row.unlimited:
             raise ValueError(f"{parameter}: cannot be unlimited")
     elif not isinstance(wanted, int) or isinstance(wanted, bool):
-        raise ValueError(f"{parameter}: {_shown(wanted)} is not a whole number")
+        raise ValueError(f"{parameter}: {_quote(wanted)} is not a whole number")
     elif not row.lowest <= wanted <= row.highest:
         raise ValueError(f"{parameter}: {wanted} is not between {row.lowest} and {row.highest}")
     return row.form(version).render(wanted)
@@ -237,7 +237,7 @@ def same(parameter: Parameter, found: Value | None, wanted: Value, version: int,
         return False
     if found == wanted:
         return True
-    return _settled(parameter, found, version, page) == _settled(parameter, wanted, version, page)
+    return _as_kernel_keeps(parameter, found, version, page) == _as_kernel_keeps(parameter, wanted, version, page)
 
 
 def same_by_runtime(parameter: Parameter, found: Value | None, wanted: Value, version: int, page: int = PAGE) -> bool:
@@ -246,11 +246,11 @@ def same_by_runtime(parameter: Parameter, found: Value | None, wanted: Value, ve
         return True
     if parameter is not Parameter.CPU_SHARES or version != 2 or not isinstance(wanted, int) or found is None:
         return False
-    return _settled(parameter, found, version, page) == curved_weight_of(wanted)
+    return _as_kernel_keeps(parameter, found, version, page) == curved_weight_of(wanted)
 
 
-def _settled(parameter: Parameter, value: Value, version: int, page: int) -> Value:
-    """A value as it is once the kernel has made of it what it does."""
+def _as_kernel_keeps(parameter: Parameter, value: Value, version: int, page: int) -> Value:
+    """A value as the kernel keeps it after a write."""
     row = TABLE[parameter]
     if value is CLEAR:
         return CLEAR if row.cleared is None else row.cleared
@@ -270,7 +270,7 @@ def _settled(parameter: Parameter, value: Value, version: int, page: int) -> Val
 
 def _checked_list(parameter: Parameter, value: Value) -> str:
     if not isinstance(value, str):
-        raise ValueError(f"{parameter}: {_shown(value)} is not a list")
+        raise ValueError(f"{parameter}: {_quote(value)} is not a list")
     try:
         numbers = CpuSet.parse(value)
     except ValueError as error:
@@ -280,5 +280,5 @@ def _checked_list(parameter: Parameter, value: Value) -> str:
     return str(numbers)
 
 
-def _shown(value: object) -> str:
+def _quote(value: object) -> str:
     return repr(str(value)[:80])

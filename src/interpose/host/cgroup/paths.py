@@ -29,8 +29,8 @@ class Driver(StrEnum):
     CGROUPFS = "cgroupfs"
 
 
-def confined(directory: str) -> str:
-    """The directory itself if it is below a root; ValueError that names it otherwise."""
+def check_confined(directory: str) -> str:
+    """Returns the directory if it stays below a root; ValueError that names it otherwise."""
     if "\0" in directory or not {"", ".", ".."}.isdisjoint(directory.split("/")):
         raise ValueError(f"{directory!r} is not a directory below the root of the cgroups")
     return directory
@@ -41,15 +41,15 @@ def pod_directory(cgroup_parent: str) -> str:
     path = cgroup_parent.removeprefix("/")
     if path.endswith(_SLICE) and "/" not in path:
         return _slice_path(path)
-    return confined(path.removesuffix("/"))
+    return check_confined(path.removesuffix("/"))
 
 
 def _slice_path(name: str) -> str:
-    """a-b-c.slice is a.slice/a-b.slice/a-b-c.slice."""
+    """The path of a slice by its name: a-b-c.slice is in a.slice/a-b.slice."""
     parts = name.removesuffix(_SLICE).split("-")
     if "" in parts:
         raise ValueError(f"{name!r} is not a name of a slice")
-    return confined("/".join("-".join(parts[: end + 1]) + _SLICE for end in range(len(parts))))
+    return check_confined("/".join("-".join(parts[: end + 1]) + _SLICE for end in range(len(parts))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,13 +76,13 @@ class CgroupLayout:
     def _directory(self, *names: str) -> str:
         parts = [self.root.strip("/"), *filter(None, names)]
         if self.driver is Driver.CGROUPFS:
-            return confined("/".join(parts))
+            return check_confined("/".join(parts))
         return _slice_path("-".join(parts).replace("/", "-") + _SLICE)
 
 
 def container_names(container_id: str) -> tuple[str, ...]:
-    """What the directory of a container may be called, in the pod's directory; the likeliest first."""
-    if "/" in confined(container_id):
+    """Possible names of a container's directory in the pod's directory; the likeliest first."""
+    if "/" in check_confined(container_id):
         raise ValueError(f"{container_id!r} is not an id of a container")
     scopes = tuple(f"{prefix}-{container_id}{_SCOPE}" for prefix in _PREFIXES)
     return (container_id, *scopes, *(f"{prefix}-{container_id}" for prefix in _PREFIXES))

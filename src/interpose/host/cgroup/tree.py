@@ -2,7 +2,7 @@
 
 Directories are relative to the root of the hierarchies, as `paths` makes them; nothing outside is read or written, and
 the root itself is never written. Errors are the system's: a directory that is gone is FileNotFoundError, a file that
-this kernel does not have is ENOTSUP, everything else is the kernel's opinion. A value that no kernel takes, and a text
+this kernel does not have is ENOTSUP, everything else is the kernel's answer. A value that no kernel takes, and a text
 that no kernel writes, is a ValueError.
 """
 
@@ -14,10 +14,10 @@ from typing import Final, Literal, NamedTuple, NoReturn
 
 from interpose.core.model.cgroup import CGROUP_ROOT, CLEAR, KubeQos, Parameter, Value
 from interpose.errors import ConfigError
-from interpose.host.cgroup import parameters as table
+from interpose.host.cgroup import parameters
 from interpose.host.cgroup.files import CgroupFiles
 from interpose.host.cgroup.parameters import TABLE
-from interpose.host.cgroup.paths import CgroupLayout, Driver, confined
+from interpose.host.cgroup.paths import CgroupLayout, Driver, check_confined
 
 # Hierarchies of v1 in the order in which children and processes are looked for.
 _CONTROLLERS: Final = ("cpu", "cpuset", "memory")
@@ -30,8 +30,8 @@ class WholeSet(str):
     __slots__ = ()
 
 
-class _Place(NamedTuple):
-    """Where a parameter is, looked up once: reads are many."""
+class _ParameterFile(NamedTuple):
+    """The file of a parameter, looked up once: reads are many."""
 
     base: str  # of its hierarchy; empty if that is not mounted
     file: str
@@ -56,8 +56,8 @@ def detect_layout(tree: "CgroupTree", root_name: str = "kubepods") -> CgroupLayo
     A change of its driver leaves the old directories behind, so of two the one with more in it counts.
     """
     layouts = [CgroupLayout(driver=driver, root=root_name) for driver in Driver]
-    there = [layout for layout in layouts if tree.exists(layout.qos_directory(KubeQos.GUARANTEED))]
-    return max(there, key=lambda layout: _population(tree, layout), default=None)
+    present = [layout for layout in layouts if tree.exists(layout.qos_directory(KubeQos.GUARANTEED))]
+    return max(present, key=lambda layout: _population(tree, layout), default=None)
 
 
 def _population(tree: "CgroupTree", layout: CgroupLayout) -> int:
@@ -89,8 +89,10 @@ class CgroupTree:
         # v2 has one hierarchy for all, which is the root.
         by_controller = _hierarchies(files, root) if version == 1 else dict.fromkeys(_CONTROLLERS, root)
         self._bases = tuple(dict.fromkeys(by_controller.values()))
-        self._places: dict[Parameter, _Place] = {
-            parameter: _Place(by_controller.get(row.controller, ""), row.form(version).file, row.form(version).parse)
+        self._parameter_files: dict[Parameter, _ParameterFile] = {
+            parameter: _ParameterFile(
+                by_controller.get(row.controller, ""), row.form(version).file, row.form(version).parse
+            )
             for parameter, row in TABLE.items()
         }
 
@@ -103,7 +105,7 @@ class CgroupTree:
 
     def read(self, directory: str, parameter: Parameter) -> Value:
         """The value in force. A cpuset without a value of its own is CLEAR."""
-        value = self._parsed(confined(directory), parameter)
+        value = self._parsed(check_confined(directory), parameter)
         if self.version == 1 and isinstance(value, str):
             with suppress(OSError, ValueError):  # an odd parent is no reason to have no value
                 return WholeSet(value) if value == self._parents_set(directory, parameter) else value
@@ -111,12 +113,12 @@ class CgroupTree:
 
     def write(self, directory: str, parameter: Parameter, value: Value) -> None:
         """Put a value there. CLEAR of a cpuset leaves it with what its parent has."""
-        confined(directory)
+        check_confined(directory)
         try:
             path = self._path(directory, parameter)
             if value is CLEAR and self.version == 1 and TABLE[parameter].is_list:
                 value = self._parents_set(directory, parameter)
-            text = table.render(parameter, value, self.version)
+            text = parameters.render(parameter, value, self.version)
             if (join := TABLE[parameter].form(self.version).join) is not None:
                 text = join(text, self._files.read(path))
             self._files.write(path, text)
@@ -127,24 +129,24 @@ class CgroupTree:
         """Whether what `read` gave is what writing the wanted value leads to."""
         if wanted is CLEAR and isinstance(found, WholeSet):
             return True
-        return table.same(parameter, found, wanted, self.version, self._page)
+        return parameters.same(parameter, found, wanted, self.version, self._page)
 
     def same_by_runtime(self, parameter: Parameter, found: Value | None, wanted: Value) -> bool:
         """The same for a value that a runtime writes; it has conversions of its own."""
-        return self.same(parameter, found, wanted) or table.same_by_runtime(
+        return self.same(parameter, found, wanted) or parameters.same_by_runtime(
             parameter, found, wanted, self.version, self._page
         )
 
     def supports(self, directory: str, parameter: Parameter) -> bool:
         """Whether the kernel has this parameter there; an empty directory asks about the root."""
-        place = self._places[parameter]
+        place = self._parameter_files[parameter]
         return bool(place.base) and self._files.exists(f"{_joined(place.base, directory)}/{place.file}")
 
     # -- directories
 
     def exists(self, directory: str) -> bool:
         """Whether there is such a directory, in any hierarchy."""
-        confined(directory)
+        check_confined(directory)
         return any(self._files.exists(f"{base}/{directory}") for base in self._bases)
 
     def children(self, directory: str) -> list[str]:
@@ -153,11 +155,11 @@ class CgroupTree:
 
     def processes(self, directory: str) -> list[int]:
         """Processes in this directory, not in those below. What runs outside our PID namespace is left out."""
-        return self._numbers(confined(directory), "cgroup.procs")
+        return self._numbers(check_confined(directory), "cgroup.procs")
 
     def threads(self, directory: str) -> list[int]:
         """Threads in this directory, not in those below."""
-        return self._numbers(confined(directory), _THREADS[self.version])
+        return self._numbers(check_confined(directory), _THREADS[self.version])
 
     def allowed_cpus(self, directory: str) -> str:
         """CPUs that can be used there: what is in force in the directory, or in its nearest ancestor that has some."""
@@ -170,7 +172,7 @@ class CgroupTree:
     # -- inside
 
     def _path(self, directory: str, parameter: Parameter) -> str:
-        place = self._places[parameter]
+        place = self._parameter_files[parameter]
         if not place.base:
             raise FileNotFoundError(errno.ENOENT, "its hierarchy is not mounted", place.file)
         return f"{place.base}/{directory}/{place.file}"
@@ -181,9 +183,9 @@ class CgroupTree:
         except OSError as error:
             self._explain(error, directory, parameter)
         try:
-            return self._places[parameter].parse(text)
+            return self._parameter_files[parameter].parse(text)
         except ValueError:
-            return table.parse(parameter, text, self.version)  # fails as well, and says what it is about
+            return parameters.parse(parameter, text, self.version)  # fails as well, and says what it is about
 
     def _explain(self, error: OSError, directory: str, parameter: Parameter) -> NoReturn:
         """Tell a directory that is gone from a file that this kernel does not have."""
@@ -191,13 +193,13 @@ class CgroupTree:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), directory) from error
         if error.errno != errno.ENOENT:
             raise error
-        base = self._places[parameter].base
+        base = self._parameter_files[parameter].base
         if self._files.exists(f"{base}/{directory}") if base else self.exists(directory):
-            raise OSError(errno.ENOTSUP, f"no {self._places[parameter].file} here", directory) from error
+            raise OSError(errno.ENOTSUP, f"no {self._parameter_files[parameter].file} here", directory) from error
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), directory) from error
 
     def _parents_set(self, directory: str, parameter: Parameter) -> Value:
-        place = self._places[parameter]
+        place = self._parameter_files[parameter]
         parent = directory.rpartition("/")[0]
         return place.parse(self._files.read(f"{_joined(place.base, parent)}/{place.file}"))
 
@@ -216,9 +218,9 @@ class CgroupTree:
         return [number for word in words if (number := int(word))]
 
     def _allowed(self, directory: str, parameter: Parameter) -> str:
-        base = self._places[parameter].base
+        base = self._parameter_files[parameter].base
         if directory:
-            confined(directory)
+            check_confined(directory)
         while base:
             for file in TABLE[parameter].effective:
                 try:
@@ -234,4 +236,4 @@ class CgroupTree:
 
 
 def _joined(base: str, directory: str) -> str:
-    return f"{base}/{confined(directory)}" if directory else base
+    return f"{base}/{check_confined(directory)}" if directory else base

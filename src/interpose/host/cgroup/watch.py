@@ -1,6 +1,6 @@
-"""Tells when cgroups come or go, within a tenth of a second.
+"""Watches for cgroups that appear or vanish, and reports it within a tenth of a second.
 
-Bursts become one call: 20 ms of quiet end one, 60 ms at the latest. The kernel speaks of one directory at a time, so
+Bursts become one call: 20 ms of quiet end one, 60 ms at the latest. The kernel reports one directory at a time, so
 the owner says which ones matter.
 
 Invariant: what is made or removed in a followed directory after `follow` has returned leads to a call of `changed`, as
@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from interpose.host import inotify
-from interpose.host.cgroup.paths import confined
+from interpose.host.cgroup.paths import check_confined
 from interpose.host.inotify import Event, Inotify
 
 QUIET: Final = 0.020
@@ -56,7 +56,7 @@ class CgroupWatch:
 
     def follow(self, directories: Iterable[str]) -> None:
         """Watch these directories, as `paths` names them, and no others. An empty name is the root."""
-        self._wanted = frozenset(directory and confined(directory) for directory in directories)
+        self._wanted = frozenset(directory and check_confined(directory) for directory in directories)
         if self._inotify is None:
             return
         for directory in self._watches.keys() - self._wanted:
@@ -102,20 +102,20 @@ class CgroupWatch:
             self._first = now if self._first is None else self._first
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._loop.call_at(min(now + QUIET, self._first + LATEST), self._tell)
+            self._timer = self._loop.call_at(min(now + QUIET, self._first + LATEST), self._report)
 
     def _matters(self, event: Event) -> bool:
         if event.mask & inotify.OVERFLOW:
             return True
         directory = self._directories.get(event.watch)
         if directory is None:
-            return False  # the last words of a watch we have ended
+            return False  # a late event of a watch that has ended
         if event.mask & inotify.IGNORED:
             del self._directories[event.watch]
             del self._watches[directory]
         return bool(event.mask & (_ISDIR | _ITSELF))
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._timer = self._first = None
         if self._inotify is not None:
             self._arm(self._inotify)  # one that was removed and made again has lost its watch

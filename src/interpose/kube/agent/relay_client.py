@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from interpose.core.model.kubernetes_names import SET_CONFIG
-from interpose.host.peer_credentials import only_of
+from interpose.host.peer_credentials import require_uids
 from interpose.kube.agent.messages import read_set_config_reply, set_config_request
 from interpose.log import RateLimited
 from interpose.net.grpc.client import Client
@@ -36,7 +36,7 @@ class RelayClient:
         self.sessions = 0  # connections so far: whoever answers on another one may have forgotten everything
         self._timeout = timeout
         self._upstream = Upstream(
-            path, hub=hub, limits=Limits(), wait=_WAIT, vet=only_of(uids), reports=_ConnectionLog(self)
+            path, hub=hub, limits=Limits(), wait=_WAIT, vet=require_uids(uids), reports=_ConnectionLog(self)
         )
         self._upstream.on_up = self.notify
         self._client = Client(self._upstream, hub, limit=_REPLY_LIMIT)

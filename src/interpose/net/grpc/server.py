@@ -180,7 +180,7 @@ class LocalServer:
         self.listener.stop_accepting()
         self.listener.drain()
         self._hub.flush()
-        done = await self._tasks.finished(grace)
+        done = await self._tasks.wait_finished(grace)
         await self.close()
         return done
 

@@ -251,7 +251,7 @@ class SocketTransport:
         if self._closed:
             return
         self._closed = True
-        await self._tasks.finished(CLOSING)
+        await self._tasks.wait_finished(CLOSING)
         await self._tasks.cancel()
         self._socket.close()
 

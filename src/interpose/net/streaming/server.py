@@ -94,7 +94,7 @@ class StreamServer:
         self._closing.set()
         if self._server is not None:
             self._server.close()
-        await self._tasks.finished(_CLOSE_TIMEOUT)
+        await self._tasks.wait_finished(_CLOSE_TIMEOUT)
         await self._tasks.cancel()
 
     def exec_url(

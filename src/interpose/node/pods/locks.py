@@ -81,4 +81,4 @@ def watch_lock(root: str, runtime: str) -> FileLock:
             f"(process {owner}); name all manifests in one, or use another --root"
         )
 
-    return FileLock.take(Path(root, f"watch-{name}.lock"), refusal, patience=0)
+    return FileLock.take(Path(root, f"watch-{name}.lock"), refusal, timeout=0)

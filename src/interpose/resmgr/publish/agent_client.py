@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final
 
 from interpose.core.model.kubernetes_names import GET_NODE, PATCH_NODE, UPDATE_NODE_CAPACITY
-from interpose.host.peer_credentials import only_of
+from interpose.host.peer_credentials import require_uids
 from interpose.net.grpc.client import Client
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.grpc.transport import Hub
@@ -48,7 +48,7 @@ class AgentClient:
             hub=hub,
             limits=Limits(),
             wait=dial_wait,
-            vet=only_of(uids),
+            vet=require_uids(uids),
             pace=doubling_pause(_FIRST_PAUSE, _LONGEST_PAUSE),
             dial_timeout=timeout,
             reports=_DebugLog(),

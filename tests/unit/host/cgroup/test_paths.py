@@ -3,7 +3,7 @@
 import pytest
 
 from interpose.core.model.cgroup import KubeQos
-from interpose.host.cgroup.paths import CgroupLayout, Driver, confined, container_names, find_child, pod_directory
+from interpose.host.cgroup.paths import CgroupLayout, Driver, check_confined, container_names, find_child, pod_directory
 
 UID = "7712555c-ce62-454a-9e18-9ff0217b8941"
 SLICE = "kubepods-burstable-pod7712555c_ce62_454a_9e18_9ff0217b8941.slice"
@@ -37,7 +37,7 @@ def test_a_parent_that_leads_elsewhere_is_refused(parent: str) -> None:
 
 def test_a_directory_with_dots_in_a_name_is_fine() -> None:
     """Only the names that mean another directory are refused."""
-    assert confined("a/..b/c.d") == "a/..b/c.d"
+    assert check_confined("a/..b/c.d") == "a/..b/c.d"
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.host.sysfs import online_now, read_topology
+from interpose.host.sysfs import read_online_cpus, read_topology
 from tests.support.policy.machines import NAMED, machine
 from tests.support.policy.sysfs_tree import write_sysfs
 
@@ -38,9 +38,9 @@ def test_cpus_can_be_unplugged_and_come_back(tmp_path: Path) -> None:
         isolated=CpuSet.parse("14"),
     )
     sys = str(write_sysfs(everything, tmp_path) / "sys")
-    before = online_now(sys)
+    before = read_online_cpus(sys)
     write_sysfs(less, tmp_path)
-    assert online_now(sys) != before
+    assert read_online_cpus(sys) != before
     found = read_topology(sys)
     assert (found.online, found.offline, found.isolated) == (less.online, gone, less.isolated)
     write_sysfs(everything, tmp_path)

@@ -14,7 +14,7 @@ from interpose.host.cgroup.files import CgroupFiles
 from interpose.host.cgroup.parameters import TABLE
 from interpose.host.cgroup.paths import CgroupLayout
 from interpose.host.cgroup.tree import CgroupTree
-from interpose.host.coresched import supported
+from interpose.host.coresched import is_supported
 
 # Children of one directory have the same files, but on v1 each may be missing in some hierarchy.
 _MAX_CHILDREN: Final = 8
@@ -27,7 +27,7 @@ def probe(
     sys_root: str = "/sys",
     layout: CgroupLayout | None = None,
     *,
-    core_sched: Callable[[], bool] = supported,
+    core_sched: Callable[[], bool] = is_supported,
 ) -> Kernel:
     """The features; without a layout (the kubelet has made no cgroups yet) cgroups of others are looked at instead."""
     directories = tuple(_probe_directories(tree, layout))

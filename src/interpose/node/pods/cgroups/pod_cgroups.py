@@ -15,7 +15,7 @@ from typing import Final
 from interpose.core.model.cgroup import CGROUP_ROOT, KubeQos
 from interpose.host.atomic_file import replace_file
 from interpose.host.cgroup.files import CgroupFiles, KernelFiles
-from interpose.host.cgroup.paths import Driver, confined
+from interpose.host.cgroup.paths import Driver, check_confined
 from interpose.node.pods.cgroups.limits import PodLimits
 from interpose.node.pods.cgroups.paths import layout_of
 from interpose.node.pods.cgroups.systemd_slices import Ask, PodSlices, ask_systemd
@@ -76,7 +76,7 @@ class PodCgroups:
         """The directory in the pod's folder; empty if there is none, or it is none of this pod."""
         try:
             with Path(self._folder(uid), _NOTE).open("rb") as file:
-                directory = confined(file.read(_LARGEST).decode())
+                directory = check_confined(file.read(_LARGEST).decode())
         except (OSError, ValueError):
             return ""
         own = self._layout.pod(uid, KubeQos.GUARANTEED).rpartition("/")[2]

@@ -14,7 +14,7 @@ from typing import Final
 
 from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.host.cgroup.files import CgroupFiles, KernelFiles
-from interpose.host.cgroup.paths import confined
+from interpose.host.cgroup.paths import check_confined
 from interpose.node.runtime.cgroups.usage import V1_FILES, V2_FILES, CgroupStats, parse_v1, parse_v2
 from interpose.node.runtime.fs import mount_table
 from interpose.node.runtime.metrics import cgroup_counters
@@ -415,4 +415,4 @@ def _shorten_path(path: str) -> Iterator[str]:
 
 
 def _relative(path: str) -> str:
-    return confined(path.strip("/"))
+    return check_confined(path.strip("/"))

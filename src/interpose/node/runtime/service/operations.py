@@ -54,7 +54,7 @@ class OperationRunner:
     async def close(self, grace: float) -> None:
         """Begin no new operation; those under way have `grace` seconds to end."""
         self._closed = True
-        await self._tasks.finished(grace)
+        await self._tasks.wait_finished(grace)
         await self._tasks.cancel()
 
 

@@ -13,7 +13,7 @@ from interpose.config.documents.yaml import DocumentNode, read_document
 from interpose.hooks.server.node import node_file
 from interpose.hooks.server.node.node_document import NodeDocument
 from interpose.hooks.server.node.node_file import NodeFile
-from interpose.host.file_trust import Examined, Trust, examine
+from interpose.host.file_trust import ExaminedFile, Trust, examine
 from interpose.testing.eventually import eventually
 
 
@@ -321,7 +321,7 @@ class Sights:
         self.sizes: list[int] = []
         monkeypatch.setattr(node_file, "examine", self.examine)
 
-    def examine(self, path: str, trust: Trust) -> Examined:
+    def examine(self, path: str, trust: Trust) -> ExaminedFile:
         """Look at it."""
         found = examine(path, trust)
         self.sizes.append(found.stamp.size)
