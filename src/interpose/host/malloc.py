@@ -12,7 +12,7 @@ _MMAP: Final = -3  # M_MMAP_THRESHOLD
 
 
 def give_back_blocks(size: int) -> bool:
-    """Blocks of this size or more are given back as soon as they are free; False if this C library cannot be told.
+    """Blocks of this size or more are given back as soon as they are free; False if this C library has no such setting.
 
     Four times as much may stay free in small pieces: giving those back each time would cost more than it saves.
     """

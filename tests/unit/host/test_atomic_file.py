@@ -53,7 +53,7 @@ class Steps:
 
 def names(path: Path) -> list[str]:
     """What is in the directory."""
-    return sorted(one.name for one in path.parent.iterdir())
+    return sorted(entry.name for entry in path.parent.iterdir())
 
 
 def fail() -> None:
@@ -124,7 +124,7 @@ def test_what_a_living_process_writes_is_left_alone(path: Path) -> None:
 
 
 def test_a_directory_that_is_missing_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    """With the file."""
+    """A missing directory is made together with the file."""
     path = tmp_path / "new" / "state.json"
     replace_file(str(path), b"x")
     assert (path.read_bytes(), path.parent.stat().st_mode & 0o777) == (b"x", 0o700)

@@ -20,7 +20,7 @@ NEVER = 3600.0
 QUEUE = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
 
 
-class Told:
+class ChangeCounter:
     """Counts what the watch says."""
 
     def __init__(self) -> None:
@@ -37,12 +37,12 @@ class Told:
 
 
 @asynccontextmanager
-async def watching(directory: Path, **options: object) -> AsyncIterator[Told]:
+async def watching(directory: Path, **options: object) -> AsyncIterator[ChangeCounter]:
     """A watch that is set."""
-    told = Told()
-    watch = DirWatch(str(directory), told, **{"interval": NEVER, "poll_interval": NEVER} | options)  # type: ignore[arg-type]
-    await eventually(lambda: told.calls, "the first call")
-    yield told
+    changes = ChangeCounter()
+    watch = DirWatch(str(directory), changes, **{"interval": NEVER, "poll_interval": NEVER} | options)  # type: ignore[arg-type]
+    await eventually(lambda: changes.calls, "the first call")
+    yield changes
     watch.close()
 
 
@@ -52,33 +52,33 @@ async def test_everything_that_happens_to_a_file_is_told(tmp_path: Path) -> None
     hooks.mkdir()
     outside.write_text("x")
     file = hooks / "a.json"
-    async with watching(hooks) as told:
-        await told.after(lambda: file.write_text("1"))
-        await told.after(lambda: file.write_text("2"))
-        await told.after(lambda: os.truncate(file, 0))
-        await told.after(lambda: file.chmod(0o666))
-        await told.after(lambda: outside.rename(file))
-        await told.after(lambda: file.rename(hooks / "b.json"))
-        await told.after(lambda: (hooks / "b.json").rename(outside))
-        await told.after(lambda: (hooks / "c.json").symlink_to(outside))
-        await told.after((hooks / "c.json").unlink)
+    async with watching(hooks) as changes:
+        await changes.after(lambda: file.write_text("1"))
+        await changes.after(lambda: file.write_text("2"))
+        await changes.after(lambda: os.truncate(file, 0))
+        await changes.after(lambda: file.chmod(0o666))
+        await changes.after(lambda: outside.rename(file))
+        await changes.after(lambda: file.rename(hooks / "b.json"))
+        await changes.after(lambda: (hooks / "b.json").rename(outside))
+        await changes.after(lambda: (hooks / "c.json").symlink_to(outside))
+        await changes.after((hooks / "c.json").unlink)
 
 
 async def test_the_directory_may_come_and_go(tmp_path: Path) -> None:
     """It is created with its parents, renamed, put back, deleted and made again; files in it are noticed each time."""
     hooks = tmp_path / "etc/runtime/hooks.d"
-    async with watching(hooks) as told:
+    async with watching(hooks) as changes:
         for _ in range(2):
-            await told.after(lambda: hooks.mkdir(parents=True))
-            await told.after(lambda: (hooks / "a.json").touch())
-            await told.after(lambda: hooks.chmod(0o700))
-            await told.after(lambda: hooks.rename(tmp_path / "away"))
-            await told.after(lambda: (tmp_path / "away").rename(hooks))
-            await told.after(lambda: (hooks / "b.json").touch())
-            await told.after(lambda: (tmp_path / "etc").rename(tmp_path / "old"))
-            await told.after(lambda: (tmp_path / "old").rename(tmp_path / "etc"))
-            await told.after(lambda: (hooks / "c.json").touch())
-            await told.after(lambda: shutil.rmtree(tmp_path / "etc"))
+            await changes.after(lambda: hooks.mkdir(parents=True))
+            await changes.after(lambda: (hooks / "a.json").touch())
+            await changes.after(lambda: hooks.chmod(0o700))
+            await changes.after(lambda: hooks.rename(tmp_path / "away"))
+            await changes.after(lambda: (tmp_path / "away").rename(hooks))
+            await changes.after(lambda: (hooks / "b.json").touch())
+            await changes.after(lambda: (tmp_path / "etc").rename(tmp_path / "old"))
+            await changes.after(lambda: (tmp_path / "old").rename(tmp_path / "etc"))
+            await changes.after(lambda: (hooks / "c.json").touch())
+            await changes.after(lambda: shutil.rmtree(tmp_path / "etc"))
 
 
 async def test_a_swapped_link_to_the_directory_is_told(tmp_path: Path) -> None:
@@ -88,10 +88,10 @@ async def test_a_swapped_link_to_the_directory_is_told(tmp_path: Path) -> None:
     hooks, fresh = tmp_path / "hooks.d", tmp_path / "fresh"
     hooks.symlink_to("v1")
     fresh.symlink_to("v2")
-    async with watching(hooks) as told:
-        await told.after(lambda: (tmp_path / "v1/a.json").touch())
-        await told.after(lambda: fresh.rename(hooks))
-        await told.after(lambda: (tmp_path / "v2/a.json").touch())
+    async with watching(hooks) as changes:
+        await changes.after(lambda: (tmp_path / "v1/a.json").touch())
+        await changes.after(lambda: fresh.rename(hooks))
+        await changes.after(lambda: (tmp_path / "v2/a.json").touch())
 
 
 async def test_the_swap_of_a_config_map_is_told(tmp_path: Path) -> None:
@@ -108,10 +108,10 @@ async def test_the_swap_of_a_config_map_is_told(tmp_path: Path) -> None:
         (tmp_path / "..data_tmp").rename(tmp_path / "..data")
         shutil.rmtree(tmp_path / f"..v{version - 1}")
 
-    async with watching(tmp_path) as told:
+    async with watching(tmp_path) as changes:
         for version in (1, 2):
-            await told.after(lambda version=version: swap(version))  # type: ignore[misc]
-            await told.after(lambda version=version: (tmp_path / f"..v{version}/a.json").write_text("x"))  # type: ignore[misc]
+            await changes.after(lambda version=version: swap(version))  # type: ignore[misc]
+            await changes.after(lambda version=version: (tmp_path / f"..v{version}/a.json").write_text("x"))  # type: ignore[misc]
 
 
 async def test_a_file_behind_a_link_is_watched_where_it_is(tmp_path: Path) -> None:
@@ -120,48 +120,48 @@ async def test_a_file_behind_a_link_is_watched_where_it_is(tmp_path: Path) -> No
     hooks.mkdir()
     package.mkdir(parents=True)
     (hooks / "a.json").symlink_to(package / "a.json")
-    async with watching(hooks) as told:
-        await told.after(lambda: (package / "a.json").touch())
-        await told.after(lambda: (package / "a.json").write_text("x"))
-        await told.after(lambda: package.chmod(0o777))
-        await told.after((package / "a.json").unlink)
-        await told.after(lambda: package.rename(tmp_path / "opt/other"))
+    async with watching(hooks) as changes:
+        await changes.after(lambda: (package / "a.json").touch())
+        await changes.after(lambda: (package / "a.json").write_text("x"))
+        await changes.after(lambda: package.chmod(0o777))
+        await changes.after((package / "a.json").unlink)
+        await changes.after(lambda: package.rename(tmp_path / "opt/other"))
 
 
 async def test_other_files_around_are_not_our_business(tmp_path: Path) -> None:
     """Directories above are watched for one name only."""
     hooks = tmp_path / "hooks.d"
     hooks.mkdir()
-    async with watching(hooks) as told:
-        await told.after(lambda: (hooks / "a").touch())
-        before = told.calls
+    async with watching(hooks) as changes:
+        await changes.after(lambda: (hooks / "a").touch())
+        before = changes.calls
         for number in range(20):
             (tmp_path / f"noise{number}").touch()
         # A change that does matter comes after all of those in the queue.
-        await told.after(lambda: (hooks / "b").touch())
-        assert told.calls == before + 1
+        await changes.after(lambda: (hooks / "b").touch())
+        assert changes.calls == before + 1
 
 
 async def test_a_burst_is_told_a_few_times_only(tmp_path: Path) -> None:
     """Hundreds of changes in one go are one or two calls, not hundreds."""
-    async with watching(tmp_path) as told:
-        before = told.calls
+    async with watching(tmp_path) as changes:
+        before = changes.calls
         for number in range(300):
             (tmp_path / f"{number}.json").touch()
-        await told.after(lambda: (tmp_path / "last.json").touch())
-        assert told.calls - before <= 3
+        await changes.after(lambda: (tmp_path / "last.json").touch())
+        assert changes.calls - before <= 3
 
 
 async def test_an_endless_burst_is_told_meanwhile(tmp_path: Path) -> None:
     """Quiet may never come: the call does."""
-    async with watching(tmp_path) as told:
-        before = told.calls
+    async with watching(tmp_path) as changes:
+        before = changes.calls
         for number in range(5000):
             (tmp_path / f"{number % 10}.json").touch()
             await asyncio.sleep(0.001)
-            if told.calls > before:
+            if changes.calls > before:
                 break
-        assert told.calls > before
+        assert changes.calls > before
 
 
 async def test_lost_events_count_as_a_change(tmp_path: Path) -> None:
@@ -172,14 +172,14 @@ async def test_lost_events_count_as_a_change(tmp_path: Path) -> None:
         pytest.skip("the queue is too long to fill")
     names = (tmp_path / "x", tmp_path / "y")
     names[0].touch()
-    async with watching(hooks) as told:
+    async with watching(hooks) as changes:
 
         def flood() -> None:
             for _ in range(QUEUE // 4 + 1):  # two events each, none of them of interest
                 names[0].rename(names[1])
                 names[1].rename(names[0])
 
-        await told.after(flood)
+        await changes.after(flood)
 
 
 async def test_without_inotify_there_is_a_poll_and_one_warning(
@@ -191,8 +191,8 @@ async def test_without_inotify_there_is_a_poll_and_one_warning(
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     with caplog.at_level(logging.WARNING):
-        async with watching(tmp_path, open_inotify=refuse, poll_interval=0.01) as told:
-            await eventually(lambda: told.calls > 3, "polls")
+        async with watching(tmp_path, open_inotify=refuse, poll_interval=0.01) as changes:
+            await eventually(lambda: changes.calls > 3, "polls")
     assert [record.getMessage().partition(",")[0] for record in caplog.records] == ["Cannot watch directory"]
 
 
@@ -206,15 +206,15 @@ async def test_without_watches_there_is_a_poll_and_one_warning(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with caplog.at_level(logging.WARNING):
-        async with watching(tmp_path, open_inotify=Full, poll_interval=0.01) as told:
-            await eventually(lambda: told.calls > 3, "polls")
+        async with watching(tmp_path, open_inotify=Full, poll_interval=0.01) as changes:
+            await eventually(lambda: changes.calls > 3, "polls")
     assert len(caplog.records) == 1
 
 
 async def test_there_is_a_call_now_and_then_without_a_reason(tmp_path: Path) -> None:
     """For mounts and file systems the kernel says nothing about."""
-    async with watching(tmp_path, interval=0.01) as told:
-        await eventually(lambda: told.calls > 3, "looks")
+    async with watching(tmp_path, interval=0.01) as changes:
+        await eventually(lambda: changes.calls > 3, "looks")
 
 
 async def test_a_file_system_that_hangs_does_not_stop_the_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,30 +233,30 @@ async def test_a_file_system_that_hangs_does_not_stop_the_loop(tmp_path: Path, m
             loop.call_soon_threadsafe(closed.set)
 
     monkeypatch.setattr(dirwatch, "watch_plan", hang)
-    told = Told()
-    watch = DirWatch(str(tmp_path), told, open_inotify=Noted)
+    changes = ChangeCounter()
+    watch = DirWatch(str(tmp_path), changes, open_inotify=Noted)
     await reached.wait()
     watch.close()
     assert not closed.is_set()
     release.set()
     await closed.wait()
-    assert told.calls == 0
+    assert changes.calls == 0
 
 
 async def test_nothing_is_told_after_close(tmp_path: Path) -> None:
     """Not even what happened before and waits for quiet; the descriptor is given back; twice is once."""
-    told = Told()
-    watch = DirWatch(str(tmp_path), told, interval=NEVER)
-    await eventually(lambda: told.calls, "the first call")
-    other = Told()
+    changes = ChangeCounter()
+    watch = DirWatch(str(tmp_path), changes, interval=NEVER)
+    await eventually(lambda: changes.calls, "the first call")
+    other = ChangeCounter()
     second = DirWatch(str(tmp_path), other, interval=NEVER)
     await eventually(lambda: other.calls, "the first call")
     (tmp_path / "a").touch()
     watch.close()
     watch.close()
-    before = told.calls
+    before = changes.calls
     await eventually(lambda: other.calls > 1, "the other watch to tell")
-    assert told.calls == before
+    assert changes.calls == before
     second.close()
 
 

@@ -64,7 +64,11 @@ def test_what_is_no_file_is_not_believed(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         found = [examine(str(tmp_path / name), OURS) for name in (".", "s", "pipe")]
-    assert [one.doubts[0].split(",")[0] for one in found] == ["is a directory", "is a socket", "is a named pipe"]
+    assert [examined.doubts[0].split(",")[0] for examined in found] == [
+        "is a directory",
+        "is a socket",
+        "is a named pipe",
+    ]
 
 
 def test_nothing_there_is_an_error(tmp_path: Path) -> None:
@@ -76,7 +80,7 @@ def test_nothing_there_is_an_error(tmp_path: Path) -> None:
 
 
 def test_root_and_ourselves_are_trusted_unless_told_otherwise(file: Path) -> None:
-    """Whoever they are."""
+    """By default files of root and of our own user are trusted."""
     found: ExaminedFile = examine(str(file), Trust())
     assert found.doubts == ()
     assert set(Trust().uids) == {0, os.getuid()}

@@ -13,7 +13,7 @@ from interpose.host.inotify import Event, Inotify
 
 @pytest.fixture
 def source() -> Iterator[Inotify]:
-    """An inotify descriptor."""
+    """An open inotify descriptor, closed at the end."""
     opened = Inotify()
     yield opened
     opened.close()

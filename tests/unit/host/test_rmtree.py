@@ -79,7 +79,7 @@ def test_a_link_in_the_place_of_the_tree(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     (tmp_path / "tree").symlink_to(tmp_path / "kept")
     remove_tree(str(tmp_path / "tree"))
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["kept"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept"]
 
 
 def test_what_is_not_there_is_fine(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_what_is_not_there_is_fine(tmp_path: Path) -> None:
     (tmp_path / "other").touch()
     remove_tree(str(tmp_path / "none"))
     remove_tree(str(tmp_path / "none/deeper"))
-    assert [one.name for one in tmp_path.iterdir()] == ["other"]
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
 def test_a_file_is_removed_as_well(tmp_path: Path) -> None:
@@ -97,14 +97,14 @@ def test_a_file_is_removed_as_well(tmp_path: Path) -> None:
     above = os.open(tmp_path, os.O_RDONLY)
     remove_at(above, "file")
     os.close(above)
-    assert [one.name for one in tmp_path.iterdir()] == ["kept"]
+    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
 def test_what_is_mounted_is_not_entered(tmp_path: Path) -> None:
     """Though the caller forgot to unmount it: neither another file system nor a folder of the same one."""
     place, bound, precious = tmp_path / "tree/mounted", tmp_path / "tree/bound", tmp_path / "precious"
-    for one in (place, bound, precious):
-        one.mkdir(parents=True)
+    for path in (place, bound, precious):
+        path.mkdir(parents=True)
     (precious / "file").touch()
     mounting = SystemMounter()
     fd = os.open(precious, os.O_PATH)
@@ -153,7 +153,7 @@ def test_a_folder_that_is_moved_away_meanwhile_is_not_followed(tmp_path: Path, m
     Meddler(monkeypatch, lambda: (tmp_path / "tree/a/b/c").rename(tmp_path / "elsewhere/c"))
     remove_tree(tmp_path / "tree")
     assert not (tmp_path / "tree").exists()
-    assert sorted(one.name for one in (tmp_path / "elsewhere").iterdir()) == ["c", "precious"]
+    assert sorted(path.name for path in (tmp_path / "elsewhere").iterdir()) == ["c", "precious"]
 
 
 def test_what_comes_meanwhile_is_removed_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

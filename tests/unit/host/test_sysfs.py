@@ -49,7 +49,7 @@ def test_exactly_what_is_of_use_is_read(root: Path) -> None:
 
 
 def test_the_topology_is_that_of_the_files(root: Path) -> None:
-    """With its name."""
+    """The topology has the name that was passed."""
     assert read_topology(str(root), "mine") == parse_sysfs(read_files(str(root)), "mine")
 
 
@@ -61,7 +61,7 @@ def test_the_folder_above_sys_will_do(root: Path, tmp_path_factory: pytest.TempP
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
-    """With its name."""
+    """The error names the folder that is no sysfs."""
     with pytest.raises(FileNotFoundError, match=f"there is no {CPUS} in it: '{tmp_path}'"):
         read_topology(str(tmp_path))
 
@@ -126,13 +126,13 @@ def test_what_is_online_is_one_text(root: Path) -> None:
 
 
 def test_a_kernel_without_the_lists_has_a_text_too(tmp_path: Path) -> None:
-    """It never changes."""
+    """A kernel without the lists gives a text that never changes."""
     (tmp_path / CPUS).mkdir(parents=True)
     assert read_online_cpus(str(tmp_path)) == "\n"
 
 
 def test_this_machine_can_be_read() -> None:
-    """Whatever it is."""
+    """The topology of the machine that runs the test can be read."""
     found = read_topology()
     assert found.online
     assert all(cpu.id in found.numa[cpu.node] for cpu in found.cpus)

@@ -53,7 +53,7 @@ def test_the_bytes_are_those_of_the_rfc() -> None:
 
 
 def test_masks_go_on_where_a_piece_was_cut() -> None:
-    """Whatever the place."""
+    """The mask goes on with its next byte, wherever a piece was cut."""
     data = bytes(range(50))
     whole = apply_mask(data, MASK)
     for cut in range(50):
@@ -173,7 +173,7 @@ def test_what_is_broken_is_refused(name: str) -> None:
 
 
 def test_a_client_that_does_not_mask_is_refused() -> None:
-    """RFC 6455, 5.1."""
+    """Frames of clients have to be masked (RFC 6455, 5.1)."""
     assert server().receive(frame(BINARY, b"x")) == [WebSocketFailed("a client did not mask its frame")]
 
 

@@ -8,7 +8,7 @@ from interpose.net.h2.stream import NOWHERE, Stream
 
 
 def answer(stream: Stream, code: Code, message: str, trailers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
-    """Send the status: alone if nothing was sent yet, else as trailers. A client still sending is told to stop."""
+    """Send the status: alone if nothing was sent yet, else as trailers. A client that is still sending gets a reset."""
     wire = status_trailers(code, message, trailers)
     stream.send_headers(RESPONSE_HEADERS + wire if stream.sending == HEAD else wire, True)
     stop_upload(stream)

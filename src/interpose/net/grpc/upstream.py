@@ -5,7 +5,7 @@ re-sends a call: what was on a lost connection is over. A peer that was there an
 takes connections and hangs up, again and again, is dialled at the pace of one that takes none.
 
 A client that asks for more than its share has connections to the backend of its own (`separate`), for as long as that
-is remembered: what it does to windows, places and buffers there is felt by nobody else.
+is remembered: what it does to windows, streams and buffers there affects no other client.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ _WAITER_SIZE: Final = 1024
 # Calls that waited and go on in one turn of the loop.
 _SERVED_AT_ONCE: Final = 16
 _CLOSED: Final = "the backend closed the connection"
-# Lines of a kind in a minute: a peer that restarts a few times is told each time, one that comes and goes all the time
+# Lines of a kind in a minute: restarts of a peer are logged each time, one that comes and goes all the time
 # does not fill the disk.
 LOG_BURST: Final = 5
 

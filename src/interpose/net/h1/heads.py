@@ -88,7 +88,7 @@ def _no_route(_method: str, _path: str, _query: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestHead:
-    """The head of a request. `raw` ends with the blank line; `route` is what `classify` said.
+    """The head of a request. `raw` ends with the blank line; `route` is what `classify` returned.
 
     A byte of `target`, `path` and `query` is a letter of the same number, so that nothing is lost.
     """

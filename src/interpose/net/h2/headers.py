@@ -150,7 +150,7 @@ _TRAILERS: Final = re.compile(rb"[\x00\x07]*\Z")
 
 
 def shape_of(kinds: bytes) -> HeaderShape:
-    """Decide by the kinds alone; a 1xx status is told apart later, by its value."""
+    """Decide by the kinds alone; a 1xx status is recognised later, by its value."""
     if kinds[:1] == b"\x05":
         return HeaderShape.RESPONSE if _RESPONSE.match(kinds) else HeaderShape.MALFORMED
     if _TRAILERS.match(kinds):

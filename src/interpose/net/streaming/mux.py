@@ -20,7 +20,7 @@ from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 PIECE: Final = 1 << 15  # bytes of one frame that we send
-MOST_HELD: Final = 8 << 20  # bytes that wait on all channels: a peer may open many that nobody reads
+MOST_HELD: Final = 8 << 20  # bytes that wait on all channels: a peer may open many that are not read
 _UNREAD: Final = 4 << 20  # bytes that wait for a peer; what writers send waits far below
 _PEER_CHECK_INTERVAL: Final = 5.0  # seconds between looks for a peer that may have left while we do not read
 

@@ -119,7 +119,7 @@ class PortForwarder:
             data, error = await self._open_streams(upstream.mux, upstream.where)
         else:
             idle_timeout = (
-                _IDLE_TIMEOUT  # without half-closes it cannot be told that this side has ended: silence has to do
+                _IDLE_TIMEOUT  # without half-closes the end of this side cannot be sent: silence ends the connection
             )
             data, error = await self._open_channels(upstream.mux, upstream.where)
         message = self._tasks.spawn(_read_error(error), name="forwarding error")

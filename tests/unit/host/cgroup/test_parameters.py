@@ -24,7 +24,7 @@ NOT_HERE = {
 
 
 def test_every_parameter_of_a_cgroup_has_a_row() -> None:
-    """And only those."""
+    """The table has the parameters of cgroups and only those."""
     assert TABLE.keys() == set(Parameter) - NOT_HERE
 
 

@@ -293,7 +293,7 @@ def test_v1_with_v2_beside_it_is_v1(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "gone"])
 def test_a_root_without_cgroups_is_refused(tmp_path: Path, name: str) -> None:
-    """With the path."""
+    """The error names the path of the root."""
     with pytest.raises(ConfigError, match=f"cgroup root {tmp_path}.*: holds neither cgroup v2"):
         detect_version(KernelFiles(), str(tmp_path / name))
 

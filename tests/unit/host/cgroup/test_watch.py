@@ -15,7 +15,7 @@ from interpose.host.inotify import OVERFLOW, Event, Inotify
 from interpose.testing.eventually import eventually
 
 
-class Told:
+class ChangeCounter:
     """Counts what a watch says."""
 
     def __init__(self, root: Path, open_inotify: Callable[[], Inotify] = Inotify) -> None:
@@ -32,78 +32,78 @@ class Told:
         await eventually(lambda: self.calls > before, "a change to be told")
 
 
-def state(told: Told) -> str:
+def state(changes: ChangeCounter) -> str:
     """What the watch says of itself."""
-    return "complete" if told.watch.complete else "incomplete"
+    return "complete" if changes.watch.complete else "incomplete"
 
 
 @pytest.fixture
-async def told(tmp_path: Path) -> AsyncIterator[Told]:
+async def changes(tmp_path: Path) -> AsyncIterator[ChangeCounter]:
     """A watch of a tree with a pod."""
     (tmp_path / "kubepods/pod1").mkdir(parents=True)
-    told = Told(tmp_path)
-    yield told
-    told.watch.close()
+    changes = ChangeCounter(tmp_path)
+    yield changes
+    changes.watch.close()
 
 
-async def test_directories_made_and_removed_are_told(tmp_path: Path, told: Told) -> None:
+async def test_directories_made_and_removed_are_told(tmp_path: Path, changes: ChangeCounter) -> None:
     """In the directories that are followed; the root may be one of them."""
-    told.watch.follow(["", "kubepods", "kubepods/pod1"])
-    await told.after((tmp_path / "other").mkdir)
-    await told.after((tmp_path / "kubepods/pod2").mkdir)
-    await told.after((tmp_path / "kubepods/pod1/c1").mkdir)
-    await told.after((tmp_path / "kubepods/pod1/c1").rmdir)
-    await told.after(lambda: (tmp_path / "kubepods/pod2").rename(tmp_path / "kubepods/pod3"))
-    assert told.watch.complete
+    changes.watch.follow(["", "kubepods", "kubepods/pod1"])
+    await changes.after((tmp_path / "other").mkdir)
+    await changes.after((tmp_path / "kubepods/pod2").mkdir)
+    await changes.after((tmp_path / "kubepods/pod1/c1").mkdir)
+    await changes.after((tmp_path / "kubepods/pod1/c1").rmdir)
+    await changes.after(lambda: (tmp_path / "kubepods/pod2").rename(tmp_path / "kubepods/pod3"))
+    assert changes.watch.complete
 
 
-async def test_files_are_not_our_business(tmp_path: Path, told: Told) -> None:
+async def test_files_are_not_our_business(tmp_path: Path, changes: ChangeCounter) -> None:
     """Nor are directories that nobody follows any more."""
-    told.watch.follow(["kubepods", "kubepods/pod1"])
-    told.watch.follow(["kubepods"])
+    changes.watch.follow(["kubepods", "kubepods/pod1"])
+    changes.watch.follow(["kubepods"])
     (tmp_path / "kubepods/file").touch()
     (tmp_path / "kubepods/pod1/c1").mkdir()
-    await told.after((tmp_path / "kubepods/pod2").mkdir)  # comes after those in the kernel's queue
-    assert told.calls == 1
+    await changes.after((tmp_path / "kubepods/pod2").mkdir)  # comes after those in the kernel's queue
+    assert changes.calls == 1
 
 
-async def test_a_burst_is_told_a_few_times_only(tmp_path: Path, told: Told) -> None:
+async def test_a_burst_is_told_a_few_times_only(tmp_path: Path, changes: ChangeCounter) -> None:
     """A node that starts hundreds of pods at once is one change."""
-    told.watch.follow(["kubepods"])
+    changes.watch.follow(["kubepods"])
     for number in range(300):
         (tmp_path / f"kubepods/new{number}").mkdir()
-    await told.after((tmp_path / "kubepods/last").mkdir)
-    assert told.calls <= 3
+    await changes.after((tmp_path / "kubepods/last").mkdir)
+    assert changes.calls <= 3
 
 
-async def test_an_endless_burst_is_told_meanwhile(tmp_path: Path, told: Told) -> None:
+async def test_an_endless_burst_is_told_meanwhile(tmp_path: Path, changes: ChangeCounter) -> None:
     """Quiet may never come: the call does."""
-    told.watch.follow(["kubepods"])
+    changes.watch.follow(["kubepods"])
     for number in range(5000):
         (tmp_path / f"kubepods/new{number}").mkdir()
         await asyncio.sleep(0.001)
-        if told.calls:
+        if changes.calls:
             break
-    assert told.calls
+    assert changes.calls
 
 
 async def test_a_directory_that_is_gone_is_dropped_and_followed_again_when_it_is_back(
-    tmp_path: Path, told: Told
+    tmp_path: Path, changes: ChangeCounter
 ) -> None:
     """Whoever follows it need not know that it was another one for a moment."""
-    told.watch.follow(["kubepods", "kubepods/pod1", "kubepods/never"])
+    changes.watch.follow(["kubepods", "kubepods/pod1", "kubepods/never"])
     pod = tmp_path / "kubepods/pod1"
 
     def replace() -> None:
         shutil.rmtree(pod)
         pod.mkdir()
 
-    await told.after(replace)
-    await told.after((pod / "c1").mkdir)
-    await told.after(lambda: shutil.rmtree(pod))
-    told.watch.follow(["kubepods", "kubepods/pod1"])
-    await told.after(pod.mkdir)
-    assert told.watch.complete
+    await changes.after(replace)
+    await changes.after((pod / "c1").mkdir)
+    await changes.after(lambda: shutil.rmtree(pod))
+    changes.watch.follow(["kubepods", "kubepods/pod1"])
+    await changes.after(pod.mkdir)
+    assert changes.watch.complete
 
 
 async def test_only_what_is_needed_is_added_and_removed(tmp_path: Path) -> None:
@@ -120,20 +120,20 @@ async def test_only_what_is_needed_is_added_and_removed(tmp_path: Path) -> None:
             done.append("-")
             super().remove(watch)
 
-    told = Told(tmp_path, Noted)
-    told.watch.follow(["kubepods"])
-    told.watch.follow(["kubepods", "kubepods/pod1"])
-    told.watch.follow(["kubepods/pod1"])
-    told.watch.close()
+    changes = ChangeCounter(tmp_path, Noted)
+    changes.watch.follow(["kubepods"])
+    changes.watch.follow(["kubepods", "kubepods/pod1"])
+    changes.watch.follow(["kubepods/pod1"])
+    changes.watch.close()
     assert done == ["+kubepods", "+pod1", "-"]
 
 
-async def test_removing_a_watch_that_has_ended_is_fine(tmp_path: Path, told: Told) -> None:
+async def test_removing_a_watch_that_has_ended_is_fine(tmp_path: Path, changes: ChangeCounter) -> None:
     """The directory went before anybody looked."""
-    told.watch.follow(["kubepods", "kubepods/pod1"])
+    changes.watch.follow(["kubepods", "kubepods/pod1"])
     shutil.rmtree(tmp_path / "kubepods/pod1")
-    told.watch.follow(["kubepods"])
-    await told.after((tmp_path / "kubepods/pod2").mkdir)
+    changes.watch.follow(["kubepods"])
+    await changes.after((tmp_path / "kubepods/pod2").mkdir)
 
 
 async def test_a_full_table_of_watches_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -149,15 +149,15 @@ async def test_a_full_table_of_watches_is_said_once(tmp_path: Path, caplog: pyte
             return super().add(directory, mask)
 
     with caplog.at_level(logging.WARNING):
-        told = Told(tmp_path, Small)
-        told.watch.follow(["kubepods", "kubepods/pod1"])
-        assert state(told) == "incomplete"
-        await told.after((tmp_path / "kubepods/pod2").mkdir)
-        assert state(told) == "incomplete"
+        changes = ChangeCounter(tmp_path, Small)
+        changes.watch.follow(["kubepods", "kubepods/pod1"])
+        assert state(changes) == "incomplete"
+        await changes.after((tmp_path / "kubepods/pod2").mkdir)
+        assert state(changes) == "incomplete"
         room[0] = 1
-        told.watch.follow(["kubepods", "kubepods/pod1"])
-        assert state(told) == "complete"
-    told.watch.close()
+        changes.watch.follow(["kubepods", "kubepods/pod1"])
+        assert state(changes) == "complete"
+    changes.watch.close()
     assert len(caplog.records) == 1
 
 
@@ -170,10 +170,10 @@ async def test_without_inotify_nothing_is_told_and_one_warning_says_so(
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     with caplog.at_level(logging.WARNING):
-        told = Told(tmp_path, refuse)
-        told.watch.follow(["kubepods"])
-        assert not told.watch.complete
-        told.watch.close()
+        changes = ChangeCounter(tmp_path, refuse)
+        changes.watch.follow(["kubepods"])
+        assert not changes.watch.complete
+        changes.watch.close()
     assert len(caplog.records) == 1
 
 
@@ -186,36 +186,36 @@ async def test_lost_events_count_as_a_change(tmp_path: Path) -> None:
             super().read()
             return [Event(-1, OVERFLOW, "")]
 
-    told = Told(tmp_path, Lossy)
-    told.watch.follow(["kubepods"])
-    await told.after((tmp_path / "kubepods/file").touch)
-    told.watch.close()
+    changes = ChangeCounter(tmp_path, Lossy)
+    changes.watch.follow(["kubepods"])
+    await changes.after((tmp_path / "kubepods/file").touch)
+    changes.watch.close()
 
 
-async def test_nothing_is_told_after_close(tmp_path: Path, told: Told) -> None:
+async def test_nothing_is_told_after_close(tmp_path: Path, changes: ChangeCounter) -> None:
     """Not even what happened before and waits for quiet; twice is once."""
-    other = Told(tmp_path)
-    for each in (told, other):
+    other = ChangeCounter(tmp_path)
+    for each in (changes, other):
         each.watch.follow(["kubepods"])
     noticed = asyncio.Event()
-    source = told.watch._inotify
+    source = changes.watch._inotify
     assert source is not None
 
     def readable() -> None:
-        told.watch._readable(source)
+        changes.watch._readable(source)
         noticed.set()
 
     asyncio.get_running_loop().add_reader(source.fd, readable)
     (tmp_path / "kubepods/pod2").mkdir()
     await noticed.wait()
-    told.watch.close()
-    told.watch.close()
+    changes.watch.close()
+    changes.watch.close()
     await eventually(lambda: other.calls, "the other watch to tell")
-    assert told.calls == 0
+    assert changes.calls == 0
     other.watch.close()
 
 
-async def test_a_directory_outside_is_refused(told: Told) -> None:
-    """As everywhere."""
+async def test_a_directory_outside_is_refused(changes: ChangeCounter) -> None:
+    """A directory outside the root is refused, as everywhere."""
     with pytest.raises(ValueError, match="is not a directory below"):
-        told.watch.follow(["../etc"])
+        changes.watch.follow(["../etc"])

@@ -8,7 +8,7 @@ from interpose.net.grpc.connection_limit import ConnectionLimit
 
 
 class Peer(NamedTuple):
-    """Who connects."""
+    """A peer with the credentials of a test."""
 
     uid: int
     pid: int

@@ -76,7 +76,7 @@ async def test_reset_and_loss() -> None:
 
 
 async def test_body_that_ends_without_trailers_has_the_http_status() -> None:
-    """HTTP, not gRPC."""
+    """The reply is HTTP and not gRPC, so its HTTP status decides."""
     bench, exchange = begin()
     bench.feed(bench.response(1, [(b":status", b"503")]), h2_peer.data(1, b"sorry", end=True))
     status = exchange.reply.result().status

@@ -25,7 +25,7 @@ def test_messages_are_the_same_however_they_are_cut(messages: list[bytes], size:
     """Pieces of any size give the same messages, and nothing is left."""
     body = b"".join(map(frame, messages))
     reader = Messages(50)
-    found = [one for at in range(0, len(body), size) for one in reader.feed(body[at : at + size])]
+    found = [item for at in range(0, len(body), size) for item in reader.feed(body[at : at + size])]
     assert found == [(False, message) for message in messages]
     assert not reader.unfinished
 

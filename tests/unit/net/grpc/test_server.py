@@ -23,7 +23,7 @@ async def outcome(server: LocalServer, path: bytes = PATH, message: bytes = b"")
         bench.feed(h2_peer.data(1, frame(message), end=True))
     await asyncio.sleep(0)
     await server._tasks.wait_finished(5)
-    wire = b"".join(one.payload for one in bench.frames("HEADERS", "CONTINUATION"))
+    wire = b"".join(frame.payload for frame in bench.frames("HEADERS", "CONTINUATION"))
     await server.close()
     return {field[0]: field[1] for field in bench.decoder.decode(wire)}
 

@@ -23,8 +23,7 @@ class Wire(asyncio.Transport):
         self.closed = False
         self.written = bytearray()
 
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Nothing is buffered."""
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -64,7 +63,7 @@ class Linked:
         return len(self.bench.recorder.streams)
 
     def requests(self, count: int, first: int = 1) -> bytes:
-        """So many calls."""
+        """The bytes of this many calls."""
         return b"".join(self.bench.request(number, end=True) for number in range(first, first + 2 * count, 2))
 
 
@@ -77,13 +76,13 @@ async def settled(hub: Hub) -> None:
 async def test_a_long_read_is_handled_in_turns() -> None:
     """The peer is not read meanwhile, and is read again when all of it is done."""
     hub = Hub()
-    one = Linked(hub)
-    one.link.data_received(one.requests(500))
-    assert 0 < one.calls < 500
-    assert not one.wire.reading
+    client = Linked(hub)
+    client.link.data_received(client.requests(500))
+    assert 0 < client.calls < 500
+    assert not client.wire.reading
     await settled(hub)
-    assert one.calls == 500
-    assert one.wire.reading
+    assert client.calls == 500
+    assert client.wire.reading
 
 
 async def test_a_neighbour_comes_before_all_who_keep_the_loop_busy() -> None:
@@ -96,19 +95,19 @@ async def test_a_neighbour_comes_before_all_who_keep_the_loop_busy() -> None:
 
     busy = [Linked(hub, PeerAccount(Limits())) for _ in range(10)]
     neighbour = Linked(hub, PeerAccount(Limits()))
-    for number, one in enumerate(busy):
-        one.link.account.used = 100_000
-        one.bench.recorder.react = partial(note, f"busy{number}")
-        one.link.data_received(one.requests(600))
+    for number, client in enumerate(busy):
+        client.link.account.used = 100_000
+        client.bench.recorder.react = partial(note, f"busy{number}")
+        client.link.data_received(client.requests(600))
     neighbour.bench.recorder.react = partial(note, "neighbour")
     neighbour.link.data_received(neighbour.requests(1))
     at_once = len(order)
     assert 0 < len(set(order)) < 5
-    assert [one.wire.reading for one in (*busy, neighbour)] == [False] * 11
+    assert [client.wire.reading for client in (*busy, neighbour)] == [False] * 11
     await settled(hub)
     assert order[at_once] == "neighbour"
-    assert [one.calls for one in (*busy, neighbour)] == [600] * 10 + [1]
-    assert all(one.wire.reading for one in (*busy, neighbour))
+    assert [client.calls for client in (*busy, neighbour)] == [600] * 10 + [1]
+    assert all(client.wire.reading for client in (*busy, neighbour))
 
 
 async def test_a_backend_of_all_does_not_wait() -> None:
@@ -128,22 +127,22 @@ async def test_a_backend_of_all_does_not_wait() -> None:
 async def test_bytes_that_come_while_it_waits_stay_in_order() -> None:
     """A transport may hand over what it had read already."""
     hub = Hub()
-    one = Linked(hub)
-    one.link.data_received(one.requests(500))
-    one.link.data_received(one.requests(1, first=1001))
-    assert 1001 not in one.bench.conn.streams
+    client = Linked(hub)
+    client.link.data_received(client.requests(500))
+    client.link.data_received(client.requests(1, first=1001))
+    assert 1001 not in client.bench.conn.streams
     await settled(hub)
-    assert list(one.bench.recorder.streams) == list(range(1, 1002, 2))
+    assert list(client.bench.recorder.streams) == list(range(1, 1002, 2))
 
 
 async def test_a_fault_in_a_later_turn_closes() -> None:
     """GOAWAY is the last that is written."""
     hub = Hub()
-    one = Linked(hub)
-    one.link.data_received(one.requests(500) + h2_peer.raw(6, 0, 0, b"short"))
+    client = Linked(hub)
+    client.link.data_received(client.requests(500) + h2_peer.raw(6, 0, 0, b"short"))
     await settled(hub)
-    assert one.wire.closed
-    assert h2_peer.read_frames(bytes(one.wire.written))[-1].kind == "GOAWAY"
+    assert client.wire.closed
+    assert h2_peer.read_frames(bytes(client.wire.written))[-1].kind == "GOAWAY"
 
 
 async def test_a_bug_of_ours_costs_one_connection(caplog: pytest.LogCaptureFixture) -> None:
@@ -154,26 +153,26 @@ async def test_a_bug_of_ours_costs_one_connection(caplog: pytest.LogCaptureFixtu
         raise RuntimeError("a bug")
 
     for later in (False, True):
-        one = Linked(hub)
+        client = Linked(hub)
         if later:
-            one.link.data_received(one.requests(500))
-        one.bench.conn.accept = fail
-        one.link.data_received(one.requests(1, first=1001))
+            client.link.data_received(client.requests(500))
+        client.bench.conn.accept = fail
+        client.link.data_received(client.requests(1, first=1001))
         await settled(hub)
-        assert one.wire.closed
+        assert client.wire.closed
     assert "Connection handler failed" in caplog.text
 
 
 async def test_calls_of_a_lost_connection_end_in_turns() -> None:
     """All of them are told, though the connection is gone at once."""
     hub = Hub()
-    one = Linked(hub)
-    one.link.data_received(one.requests(600))
+    client = Linked(hub)
+    client.link.data_received(client.requests(600))
     await settled(hub)
-    one.bench.recorder.events.clear()
-    one.wire.closed = True
-    one.link.connection_lost(None)
-    assert one.ended == [one.link]
-    assert len(one.bench.recorder.events) < 300
+    client.bench.recorder.events.clear()
+    client.wire.closed = True
+    client.link.connection_lost(None)
+    assert client.ended == [client.link]
+    assert len(client.bench.recorder.events) < 300
     await settled(hub)
-    assert len(one.bench.recorder.events) == 600
+    assert len(client.bench.recorder.events) == 600

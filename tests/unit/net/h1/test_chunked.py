@@ -29,7 +29,7 @@ def feed(chunks: ChunkedBody, *pieces: bytes) -> list[bytes]:
 
 
 def test_a_whole_piece_goes_on_as_the_object_that_came() -> None:
-    """No copy."""
+    """A piece that is passed on whole is not copied."""
     piece = b"5\r\nhel"
     raw, stop = fresh().feed(piece, 0, None)
     assert raw is piece
@@ -83,7 +83,7 @@ def test_what_is_right_goes_on_before_what_is_wrong() -> None:
 
 
 def test_held_bytes_can_be_taken() -> None:
-    """For a tunnel."""
+    """A tunnel takes over the bytes that were not passed on."""
     chunks = fresh()
     feed(chunks, b"5;a")
     assert chunks.holding == 3
@@ -116,65 +116,65 @@ def test_long_trailers_of_clients_have_their_status() -> None:
     assert chunks.fault.status == 431
 
 
-class Asked(BodyChecker):
+class RecordingChecker(BodyChecker):
     """Says what it was told."""
 
-    told: list[bytes]
+    checked: list[bytes]
 
     def check(self, data: bytes, *, end: bool) -> None:
-        """Note it."""
-        self.told.append(data)
+        """Record the bytes that h11 would read."""
+        self.checked.append(data)
         super().check(data, end=end)
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+def checked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """What h11 is told."""
-    Asked.told = []
-    monkeypatch.setattr(module, "BodyChecker", Asked)
-    return Asked.told
+    RecordingChecker.checked = []
+    monkeypatch.setattr(module, "BodyChecker", RecordingChecker)
+    return RecordingChecker.checked
 
 
 @pytest.mark.parametrize("grammar", [REQUESTS, RESPONSES])
-def test_h11_is_not_asked_about_plain_chunks(told: list[bytes], grammar: Grammar) -> None:
+def test_h11_is_not_asked_about_plain_chunks(checked: list[bytes], grammar: Grammar) -> None:
     """There is nothing to differ about."""
     feed(fresh(grammar), HELLO, b"5\r\nhel", b"lo\r\n", b"0\r\n\r\n")
-    assert told == []
+    assert checked == []
 
 
 @pytest.mark.parametrize("grammar", [REQUESTS, RESPONSES])
-def test_h11_is_asked_about_extensions(told: list[bytes], grammar: Grammar) -> None:
+def test_h11_is_asked_about_extensions(checked: list[bytes], grammar: Grammar) -> None:
     """It need not see the data, nor the chunks before and after."""
     chunks = fresh(grammar)
     feed(chunks, HELLO + b"5;a\r\nwor", b"ld\r\n" + HELLO + b"0;b\r\n\r\n")
-    assert told == [b"1;a\r\nx\r\n", b"1;b\r\nx\r\n"]
+    assert checked == [b"1;a\r\nx\r\n", b"1;b\r\nx\r\n"]
     assert chunks.ended
 
 
 @pytest.mark.parametrize("grammar", [REQUESTS, RESPONSES])
 @pytest.mark.parametrize("cut", [False, True])
-def test_h11_is_asked_about_trailers(told: list[bytes], grammar: Grammar, cut: bool) -> None:
+def test_h11_is_asked_about_trailers(checked: list[bytes], grammar: Grammar, cut: bool) -> None:
     """With the line they belong to, whether or not they come in one piece."""
     chunks = fresh(grammar)
     rest = [b"0\r\nX", b": y\r\n", b"Z:\r", b"\n\r\n"]
     feed(chunks, HELLO, *(rest if cut else [b"".join(rest)]))
-    assert b"".join(told) == b"".join(rest)
+    assert b"".join(checked) == b"".join(rest)
     assert chunks.ended
 
 
-def test_a_wrong_trailer_is_named_as_what_it_is(told: list[bytes]) -> None:
+def test_a_wrong_trailer_is_named_as_what_it_is(checked: list[bytes]) -> None:
     """h11 is not even asked."""
     chunks = fresh(RESPONSES)
     assert feed(chunks, HELLO + b"0\r\nHost: y\r\n\r\n") == [HELLO + b"0\r\n"]
     assert str(chunks.fault) == "host stands in the trailers"
-    assert told == []
+    assert checked == []
 
 
 class Refusing(BodyChecker):
-    """Refuses everything."""
+    """A checker that refuses everything."""
 
     def check(self, data: bytes, *, end: bool) -> None:
-        """No."""
+        """Refuse all bytes."""
         raise MalformedError(400, "h11 thinks otherwise")
 
 

@@ -90,7 +90,7 @@ def test_a_body_is_read_along() -> None:
     ],
 )
 def test_a_body_that_ends_elsewhere_is_refused(data: bytes, end: bool, text: str) -> None:
-    """Whoever is right."""
+    """A body whose end h11 sees elsewhere is refused, whichever reader is right."""
     with pytest.raises(MalformedError, match=text) as caught:
         h11_check.BodyChecker(1000, 502).check(data, end=end)
     assert caught.value.status == 502

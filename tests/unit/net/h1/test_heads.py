@@ -173,7 +173,7 @@ def test_a_head_is_as_long_as_the_limit() -> None:
 
 
 def test_the_same_bytes_get_the_same_verdict() -> None:
-    """Read once."""
+    """The same bytes are parsed once."""
     heads = Heads()
     assert request(heads=heads) is request(heads=heads)
     assert response(heads=heads) is response(heads=heads)

@@ -48,7 +48,7 @@ def test_a_request_without_a_body() -> None:
 
 
 def test_a_head_that_is_a_whole_piece_is_not_copied() -> None:
-    """The very object."""
+    """The raw bytes of the head are the very object that was received."""
     piece = bytes(bytearray(PING))
     assert head_of(requests(piece)).raw is piece
 
@@ -233,7 +233,7 @@ def test_an_end_in_the_middle_of_a_request(data: bytes) -> None:
 
 
 def test_an_end_between_requests() -> None:
-    """Nothing is missing."""
+    """The end of the connection between requests is no error."""
     reader = requests(PING)
     assert requests().eof() is None
     head_of(reader)
@@ -261,7 +261,7 @@ def test_interim_answers_are_followed_by_another() -> None:
 
 
 def test_switched_protocols_leave_the_rest() -> None:
-    """For the tunnel."""
+    """The bytes after the switch are left for the tunnel."""
     reader = answers(b"HTTP/1.1 101 UPGRADED\r\nUpgrade: tcp\r\nConnection: Upgrade\r\n\r\nraw", method="POST")
     head_of(reader)
     assert reader.next() is None
@@ -422,7 +422,7 @@ def test_a_whole_chunked_answer_takes_the_short_way(body: bytes) -> None:
 
 
 def test_an_answer_behind_waiting_bytes_takes_the_long_way() -> None:
-    """Searched or not."""
+    """Bytes that wait, searched or not, keep the short way from being used."""
     heads = Heads()
     heads.response(OK, "GET")
     reader = ResponseReader(heads)

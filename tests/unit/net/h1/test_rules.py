@@ -67,7 +67,7 @@ def test_what_is_beyond_the_limit_is_not_looked_at() -> None:
 
 
 def test_a_request_line_is_read() -> None:
-    """Method, target, version."""
+    """A request line has a method, a target and a version."""
     assert REQUESTS.parse_line(b"GET /_ping HTTP/1.0") == RequestLine(b"GET", b"/_ping", b"1.0")
 
 
@@ -166,7 +166,7 @@ def test_host_is_given_once() -> None:
 
 
 def test_long_heads_have_a_status_of_their_own() -> None:
-    """For clients."""
+    """Clients get 431 for a head that is too long, servers 502."""
     assert (REQUESTS.too_long_error(10).status, str(REQUESTS.too_long_error(10))) == (
         431,
         "the head is longer than 10 bytes",

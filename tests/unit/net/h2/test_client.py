@@ -201,7 +201,7 @@ class TestGoaway:
         assert bench.idle_calls == 1
 
     def test_without_calls(self) -> None:
-        """Idle at once."""
+        """A connection without calls is idle at once."""
         bench = h2_bench.client().feed(h2_peer.goaway(0))
         assert bench.idle_calls == 1
 

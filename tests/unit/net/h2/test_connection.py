@@ -57,7 +57,7 @@ def test_reserved_bit_is_ignored() -> None:
 
 
 def test_unknown_frame_types_are_ignored() -> None:
-    """RFC 9113 5.5."""
+    """Frames of unknown types are ignored (RFC 9113 5.5)."""
     bench = opened()
     bench.feed(h2_peer.raw(0xFA, 0xFF, 1, b"whatever"), h2_peer.data(1, b"x"))
     assert bench.events == [("data", 1, b"x", False)]
@@ -126,7 +126,7 @@ class TestContinuation:
         assert bench.conn.streams == {}
 
     def test_trailers_in_pieces_while_we_still_send(self) -> None:
-        """The stream stays."""
+        """The stream stays open until our side has ended."""
         bench = opened()
         bench.feed(h2_peer.headers(1, b"", more=True, end=True), h2_peer.continuation(1, b""))
         assert bench.events == [("headers", 1, [], True)]

@@ -36,7 +36,7 @@ def calls(bench: Bench[ServerConnection]) -> bytes:
 
 
 def resets(bench: Bench[ServerConnection]) -> bytes:
-    """Cancelled calls."""
+    """The bytes of cancelled calls."""
     bench.feed(calls(bench))
     return b"".join(h2_peer.rst_stream(number) for number in range(1, 1999, 2))
 

@@ -65,7 +65,7 @@ LEFT_TO_THE_SHELL = ["slow_loris_preface", "slow_loris_frame", "slow_loris_block
 
 
 def rows(table: dict[ErrorCode, str]) -> list[tuple[str, ErrorCode]]:
-    """Name and code."""
+    """Name and error code of each file of the corpus."""
     return [(name, code) for code, names in table.items() for name in names.split()]
 
 

@@ -12,7 +12,7 @@ LIMIT = 64 * 1024
 
 
 def decoder(limit: int = LIMIT) -> HpackDecoder:
-    """A fresh decoder."""
+    """A decoder with an empty table."""
     return HpackDecoder(HuffmanDecoder(), limit)
 
 

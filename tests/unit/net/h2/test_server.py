@@ -214,7 +214,7 @@ class TestDrain:
         assert bench.bytes_out() == b""
 
     def test_pong_without_a_drain(self) -> None:
-        """Says nothing."""
+        """An unexpected PING answer has no effect."""
         bench = h2_bench.server().feed(h2_peer.ping(b"draining", ack=True))
         assert bench.frames() == []
         assert not bench.conn.leaving

@@ -152,7 +152,7 @@ class TestWindows:
     """Increments, overflow, and what SETTINGS does to open streams."""
 
     def test_connection_window(self) -> None:
-        """Streams share it."""
+        """Streams share the window of the connection."""
         bench, (one, two) = answering((WINDOW, 10**6), count=2)
         one.send_body(b"x" * 60_000, False)
         two.send_body(b"y" * 10_000, True)
@@ -215,13 +215,13 @@ class TestWindows:
         assert (one.closed, two.closed) == (False, True)
 
     def test_overflow_by_settings_ends_the_connection(self) -> None:
-        """RFC 9113 6.9.2."""
+        """A window over its maximum is a connection error (RFC 9113 6.9.2)."""
         bench, (_,) = answering((WINDOW, 0))
         bench.feed(h2_peer.window_update(1, 2**31 - 1), h2_peer.settings((WINDOW, 1)))
         assert bench.code == ErrorCode.FLOW_CONTROL_ERROR
 
     def test_update_without_anything_waiting(self) -> None:
-        """It only counts."""
+        """A window update without queued bytes only raises the window."""
         bench, (stream,) = answering((WINDOW, 10))
         bench.feed(h2_peer.window_update(1, 5))
         assert sent(bench) == []

@@ -16,7 +16,7 @@ NONE = Pem()
 
 @pytest.fixture(scope="module")
 def authority() -> Authority:
-    """Somebody to trust."""
+    """A certificate authority that clients trust."""
     return Authority()
 
 

@@ -45,7 +45,6 @@ class OnMessage(logging.Handler):
         self.callback = callback
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Compare and call."""
         if record.getMessage() == self.message:
             self.callback()
 

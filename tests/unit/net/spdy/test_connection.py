@@ -105,7 +105,7 @@ def test_a_stream_may_end_with_its_opening() -> None:
 
 
 def test_a_reset_ends_a_stream_both_ways() -> None:
-    """Ours and theirs."""
+    """A reset of either side ends a stream in both directions."""
     peer = Peer()
     peer.opens(1)
     assert peer.sends(RstStream(1, 5)) == [StreamReset(1, 5)]

@@ -93,7 +93,7 @@ def test_what_is_broken_is_refused(name: str) -> None:
 
 
 def test_frames_before_a_broken_one_are_given_out() -> None:
-    """They were right."""
+    """Frames before a broken one are right and are passed on."""
     frames = FrameReader().feed(encode(Ping(1)) + BROKEN["another version"])
     assert next(frames) == Ping(1)
     with pytest.raises(SpdyError):

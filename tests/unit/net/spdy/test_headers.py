@@ -24,7 +24,7 @@ def test_blocks_are_read_in_their_order() -> None:
     headers = {"streamType": "data", "port": "8080", "requestID": "0"}
     first, second = packer.pack(headers), packer.pack(headers)
     assert len(second) < len(first)
-    assert [unpacker.unpack(one) for one in (first, second)] == [
+    assert [unpacker.unpack(block) for block in (first, second)] == [
         {"streamtype": "data", "port": "8080", "requestid": "0"}
     ] * 2
 
@@ -35,7 +35,7 @@ def test_no_headers_are_a_block_too() -> None:
 
 
 def test_names_are_read_in_any_case() -> None:
-    """Whoever sends them."""
+    """Names of headers are read in any case, whichever peer sends them."""
     assert HeaderUnpacker().unpack(block(b"\0\0\0\1" + field(b"StreamType", b"error"))) == {"streamtype": "error"}
 
 

@@ -15,7 +15,7 @@ from interpose.net.websocket import MessagePiece
 
 def sorted_out(*pieces: MessagePiece, closes: bool = True) -> list[ChannelData | ChannelEnd]:
     splitter = Splitter(closes=closes)
-    return [one for piece in pieces for one in splitter.feed(piece)]
+    return [event for piece in pieces for event in splitter.feed(piece)]
 
 
 def whole(data: bytes) -> MessagePiece:

@@ -16,7 +16,7 @@ from interpose.net.streaming.exit_status import (
 
 
 def test_what_we_say_is_what_kubernetes_says() -> None:
-    """Field by field."""
+    """Our status documents equal those of Kubernetes field by field."""
     assert json.loads(success_document()) == {"metadata": {}, "status": "Success"}
     assert json.loads(exit_document(3)) == {
         "metadata": {},
@@ -37,7 +37,7 @@ def test_what_we_say_is_what_kubernetes_says() -> None:
 
 @pytest.mark.parametrize("code", [0, 1, 137, 255, -1])
 def test_exit_codes_are_read_again(code: int) -> None:
-    """0 is success."""
+    """Exit codes survive the round trip, and 0 is success."""
     assert parse_status(exit_document(code)) == ExitStatus(code)
 
 

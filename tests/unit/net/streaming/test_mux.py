@@ -22,21 +22,19 @@ class Recorded:
         self.sent = b""
 
     async def read(self) -> bytes:
-        """The next bytes."""
         data, self._data = self._data[:CHUNK], self._data[CHUNK:]
         if not data:
             await self._end.wait()
         return data
 
     def send(self, data: bytes) -> None:
-        """For whoever looks."""
         self.sent += data
 
     async def drain(self) -> None:
         """There is always room."""
 
     def pending(self) -> int:
-        """Nothing waits."""
+        """Nothing waits to be sent here."""
         return 0
 
     def is_gone(self) -> bool:
@@ -45,14 +43,14 @@ class Recorded:
         return False
 
     def send_close(self) -> None:
-        """There is none."""
+        """Nothing: this transport has no close message."""
 
     def abort(self) -> None:
-        """No more comes."""
+        """End the bytes that can be read."""
         self._end.set()
 
     async def close(self) -> None:
-        """No more comes."""
+        """End the bytes that can be read."""
         self._end.set()
 
 
@@ -133,5 +131,8 @@ async def test_a_stream_that_nobody_waits_for_any_more_is_ended() -> None:
     with pytest.raises(asyncio.CancelledError):
         await opening
     events = SpdyConnection(client=False).receive(wire.sent)
-    assert [type(one) for one in events if isinstance(one, StreamOpened | StreamReset)] == [StreamOpened, StreamReset]
+    assert [type(event) for event in events if isinstance(event, StreamOpened | StreamReset)] == [
+        StreamOpened,
+        StreamReset,
+    ]
     await link.close()

@@ -31,13 +31,13 @@ def asked(*fields: str, method: str = "POST") -> RequestHead:
 
 
 def websocket(*protocols: str, **others: str) -> RequestHead:
-    names = [f"Sec-WebSocket-Protocol: {one}" for one in protocols]
+    names = [f"Sec-WebSocket-Protocol: {protocol}" for protocol in protocols]
     fields = {"Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": KEY.decode()} | others
     return asked("Connection: Upgrade", *(f"{name}: {value}" for name, value in fields.items()), *names, method="GET")
 
 
 def spdy(*versions: str) -> RequestHead:
-    named = [f"X-Stream-Protocol-Version: {one}" for one in versions]
+    named = [f"X-Stream-Protocol-Version: {protocol}" for protocol in versions]
     return asked("Connection: Upgrade", f"Upgrade: {SPDY}", *named)
 
 
@@ -46,7 +46,7 @@ def answer(raw: bytes) -> ResponseHead:
 
 
 def test_the_proof_is_that_of_the_rfc() -> None:
-    """RFC 6455, 1.3."""
+    """The accept key is that of the example in RFC 6455, 1.3."""
     assert accept_key(KEY) == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 
