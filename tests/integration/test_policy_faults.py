@@ -529,7 +529,7 @@ async def test_without_books_a_create_gets_shared_cpus_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Later, when the books are there, it gets what it is due."""
-    monkeypatch.setattr(barriers, "_BEGINNING", 0.1)
+    monkeypatch.setattr(barriers, "_RESTORE_TIMEOUT", 0.1)
     runtime = FakeRuntime()
     stall = runtime.stall("ListPodSandbox")
     async with watched_early(tmp_path, runtime) as stack:
