@@ -67,7 +67,7 @@ class Journal:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = Path(f"{path}.lock")
             refusal = f"journal {path} is in use by another process, which holds {lock}"
-            self._file_lock = FileLock.take(lock, lambda _owner: refusal, patience=0.0)
+            self._file_lock = FileLock.take(lock, lambda _owner: refusal, timeout=0.0)
             content = self._content(path)
             if content.size:
                 self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | _OPEN)
