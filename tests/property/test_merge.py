@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from interpose._pb import cri_pb2 as cri
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.dispatch.apply import apply
-from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, FieldKind, fields_of, split_path
+from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, HookFieldKind, fields_of, split_path
 from interpose.hooks.dispatch.merge import FieldChange, HookAnswerError, apply_changes, merge, read, write
 
 UNKNOWN = b"\xfa\x3f\x03abc"  # field 1023, which no message has
@@ -314,4 +314,4 @@ def test_any_answer_is_merged_or_refused(
 
 def test_the_table_has_the_kinds_these_laws_are_about() -> None:
     """A new kind of field needs wishes here as well."""
-    assert {field.kind for field in CONTAINER_FIELDS.values()} == set(FieldKind)
+    assert {field.kind for field in CONTAINER_FIELDS.values()} == set(HookFieldKind)

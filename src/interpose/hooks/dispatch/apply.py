@@ -17,8 +17,8 @@ from interpose.hooks.dispatch.fields import (
     CONTAINER_FIELDS,
     POD_FIELDS,
     Allowed,
-    FieldKind,
     HookField,
+    HookFieldKind,
     Key,
     Value,
     split_path,
@@ -76,7 +76,7 @@ def apply(method: str, request: Any, changes: Iterable[FieldChange], allowed: Al
         steps = None if field is None else TARGETS.get(method, {}).get(field.owner or field.name)
         if field is None or steps is None:
             without_effect.append(change.path)
-        elif field.kind is FieldKind.ENVS:
+        elif field.kind is HookFieldKind.ENVS:
             variables[str(key)] = change  # all in one go: finding each in the list would take its length each time
         elif not _apply(method, request, change, field, key, steps, unset_value):
             without_effect.append(change.path)

@@ -22,7 +22,7 @@ Key = str | None  # None: the field has one value and no keys
 Check = Callable[[Key, Value], str | None]  # what is wrong with a value, or None
 
 
-class FieldKind(Enum):
+class HookFieldKind(Enum):
     """The form in which a field holds its values."""
 
     NUMBER = "number"  # zero: not set
@@ -34,7 +34,7 @@ class FieldKind(Enum):
     @property
     def is_keyed(self) -> bool:
         """Whether the field has several values, each with a key."""
-        return self not in (FieldKind.NUMBER, FieldKind.TEXT)
+        return self not in (HookFieldKind.NUMBER, HookFieldKind.TEXT)
 
 
 class Absence(Enum):
@@ -59,7 +59,7 @@ class HookField:
 
     name: str
     owner: str = ""  # the submessage it is in
-    kind: FieldKind
+    kind: HookFieldKind
     check: Check
     absence: Absence = Absence.NOTHING
     unset_value: int | Allowed | None = None
@@ -141,20 +141,30 @@ def _variable(key: Key, value: Value) -> str | None:
 # ---- The table -------------------------------------------------------------------------------------------------------
 
 _RESOURCES = (
-    HookField(name="cpu_period", kind=FieldKind.NUMBER, check=_in_range(0), absence=Absence.FIRM, unset_value=100_000),
-    HookField(name="cpu_quota", kind=FieldKind.NUMBER, check=_in_range(-1), absence=Absence.LOOSE, unset_value=-1),
-    HookField(name="cpu_shares", kind=FieldKind.NUMBER, check=_in_range(0), absence=Absence.FIRM, unset_value=1024),
     HookField(
-        name="memory_limit_in_bytes", kind=FieldKind.NUMBER, check=_in_range(-1), absence=Absence.FIRM, unset_value=-1
+        name="cpu_period", kind=HookFieldKind.NUMBER, check=_in_range(0), absence=Absence.FIRM, unset_value=100_000
     ),
-    HookField(name="oom_score_adj", kind=FieldKind.NUMBER, check=_in_range(-1000, 1000), absence=Absence.FIRM),
-    HookField(name="cpuset_cpus", kind=FieldKind.TEXT, check=_cpulist, absence=Absence.LOOSE, unset_value=Allowed.CPUS),
-    HookField(name="cpuset_mems", kind=FieldKind.TEXT, check=_cpulist, absence=Absence.LOOSE, unset_value=Allowed.MEMS),
-    HookField(name="hugepage_limits", kind=FieldKind.PAGES, check=_page_size, absence=Absence.KEYED),
-    HookField(name="unified", kind=FieldKind.MAP, check=_cgroup_file, absence=Absence.KEYED),
+    HookField(name="cpu_quota", kind=HookFieldKind.NUMBER, check=_in_range(-1), absence=Absence.LOOSE, unset_value=-1),
+    HookField(name="cpu_shares", kind=HookFieldKind.NUMBER, check=_in_range(0), absence=Absence.FIRM, unset_value=1024),
+    HookField(
+        name="memory_limit_in_bytes",
+        kind=HookFieldKind.NUMBER,
+        check=_in_range(-1),
+        absence=Absence.FIRM,
+        unset_value=-1,
+    ),
+    HookField(name="oom_score_adj", kind=HookFieldKind.NUMBER, check=_in_range(-1000, 1000), absence=Absence.FIRM),
+    HookField(
+        name="cpuset_cpus", kind=HookFieldKind.TEXT, check=_cpulist, absence=Absence.LOOSE, unset_value=Allowed.CPUS
+    ),
+    HookField(
+        name="cpuset_mems", kind=HookFieldKind.TEXT, check=_cpulist, absence=Absence.LOOSE, unset_value=Allowed.MEMS
+    ),
+    HookField(name="hugepage_limits", kind=HookFieldKind.PAGES, check=_page_size, absence=Absence.KEYED),
+    HookField(name="unified", kind=HookFieldKind.MAP, check=_cgroup_file, absence=Absence.KEYED),
     HookField(
         name="memory_swap_limit_in_bytes",
-        kind=FieldKind.NUMBER,
+        kind=HookFieldKind.NUMBER,
         check=_in_range(-1),
         absence=Absence.LOOSE,
         unset_value=-1,
@@ -163,16 +173,16 @@ _RESOURCES = (
 
 _POD = (
     # The kubelet finds its pods and containers again by labels with this prefix; a changed one would orphan them.
-    HookField(name="labels", kind=FieldKind.MAP, check=_accept_any, reserved=LABEL_PREFIX),
-    HookField(name="annotations", kind=FieldKind.MAP, check=_accept_any, reserved=LABEL_PREFIX),
-    HookField(name="cgroup_parent", kind=FieldKind.TEXT, check=_cgroup_parent),
+    HookField(name="labels", kind=HookFieldKind.MAP, check=_accept_any, reserved=LABEL_PREFIX),
+    HookField(name="annotations", kind=HookFieldKind.MAP, check=_accept_any, reserved=LABEL_PREFIX),
+    HookField(name="cgroup_parent", kind=HookFieldKind.TEXT, check=_cgroup_parent),
     *(replace(row, owner="resources") for row in _RESOURCES),
 )
 
 _CONTAINER = (
-    HookField(name="container_annotations", kind=FieldKind.MAP, check=_accept_any, reserved=LABEL_PREFIX),
-    HookField(name="pod_cgroup_parent", kind=FieldKind.TEXT, check=_cgroup_parent),
-    HookField(name="container_envs", kind=FieldKind.ENVS, check=_variable, secret=True),
+    HookField(name="container_annotations", kind=HookFieldKind.MAP, check=_accept_any, reserved=LABEL_PREFIX),
+    HookField(name="pod_cgroup_parent", kind=HookFieldKind.TEXT, check=_cgroup_parent),
+    HookField(name="container_envs", kind=HookFieldKind.ENVS, check=_variable, secret=True),
     *(replace(row, owner="container_resources") for row in _RESOURCES),
 )
 

@@ -18,8 +18,8 @@ from interpose.hooks.dispatch.fields import (
     CONTAINER_FIELDS,
     POD_FIELDS,
     Absence,
-    FieldKind,
     HookField,
+    HookFieldKind,
     Key,
     Value,
     fields_of,
@@ -133,7 +133,7 @@ def apply_changes(sent: Any, changes: Iterable[FieldChange]) -> None:
 def read(message: Any, field: HookField) -> dict[Key, Value]:
     """The values of a field in its message, by key; unset ones are absent."""
     values = getattr(message, field.name)
-    if field.kind is FieldKind.PAGES:
+    if field.kind is HookFieldKind.PAGES:
         return {entry.page_size: entry.limit for entry in values}
     if field.kind.is_keyed:
         return _to_dict(values)
@@ -149,7 +149,7 @@ def write(message: Any, field: HookField, key: Key, value: Value | None) -> None
             setattr(message, field.name, value)
         return
     values = getattr(message, field.name)
-    if field.kind is FieldKind.PAGES:
+    if field.kind is HookFieldKind.PAGES:
         _write_page(values, key, value)
     elif value is None:
         values.pop(key, None)
@@ -212,7 +212,7 @@ def _rows(sent: Any, answer: Any) -> list[_Row]:
     for path, field in fields.items():
         source = getattr(sent, field.owner) if field.owner else sent
         result = getattr(answer, field.owner) if field.owner else answer
-        if field.kind is FieldKind.PAGES:
+        if field.kind is HookFieldKind.PAGES:
             _check_pages(field, source, result)
         before = read(source, field)
         after = read(result, field)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interpose._pb import hook_pb2 as hook
-from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, FieldKind, fields_of, split_path
+from interpose.hooks.dispatch.fields import CONTAINER_FIELDS, POD_FIELDS, Absence, HookFieldKind, fields_of, split_path
 
 PAGE = Path(__file__).parents[4] / "docs" / "hooks" / "answers.md"
 FIELDS = {**POD_FIELDS, **CONTAINER_FIELDS}
@@ -112,7 +112,7 @@ def test_limits_of_resources(name: str, good: list[Any], bad: list[Any]) -> None
 def test_limits_of_keys(path: str, good: list[str], bad: list[str]) -> None:
     """Keys of which a runtime would make a path, or which no variable can have, do not pass."""
     field = FIELDS[path]
-    value: Any = 1 if field.kind is FieldKind.PAGES else "1"
+    value: Any = 1 if field.kind is HookFieldKind.PAGES else "1"
     assert [key for key in good if field.check(key, value) is not None] == []
     assert [key for key in bad if field.check(key, value) is None] == []
 
