@@ -1,6 +1,5 @@
-"""A tree that people find their way in: at most 20 modules in a folder, and no module of the package above 600 lines.
-
-Class names: `--names` also lists public classes of the package that share a name.
+"""A tree that people find their way in: at most 20 modules in a folder, no module of the package above 600 lines, and
+no two public classes of the package with the same name.
 """
 
 import argparse
@@ -19,12 +18,8 @@ MAX_LINES: Final = 600
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     """1 if there is something to say."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--names", action="store_true", help="list public classes that share a name")
-    options = parser.parse_args(arguments)
-    problems = [*full_folders(root), *long_modules(root)]
-    if options.names:
-        problems += shared_names(root)
+    argparse.ArgumentParser(description=__doc__).parse_args(arguments)
+    problems = [*full_folders(root), *long_modules(root), *shared_names(root)]
     for problem in problems:
         print(problem)
     return int(bool(problems))
