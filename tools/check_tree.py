@@ -1,5 +1,5 @@
-"""A tree that people find their way in: at most 20 modules in a folder, no module of the package above 600 lines, and
-no two public classes of the package with the same name.
+"""A tree that people find their way in: at most 20 modules in a folder, no module of the package above 600 lines, no
+two public classes of the package with the same name, and no docstring in it that is too short to say anything.
 """
 
 import argparse
@@ -14,12 +14,13 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 FOLDERS: Final = ("src/interpose", "tests/support", "conformance", "examples/demo")
 MAX_MODULES: Final = 20
 MAX_LINES: Final = 600
+MIN_WORDS: Final = 4
 
 
 def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     """1 if there is something to say."""
     argparse.ArgumentParser(description=__doc__).parse_args(arguments)
-    problems = [*full_folders(root), *long_modules(root), *shared_names(root)]
+    problems = [*full_folders(root), *long_modules(root), *shared_names(root), *short_docstrings(root)]
     for problem in problems:
         print(problem)
     return int(bool(problems))
@@ -61,6 +62,22 @@ def shared_names(root: Path) -> list[str]:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(str(path.relative_to(root)))
     return [f"class {name} is in {', '.join(sorted(paths))}" for name, paths in sorted(places.items()) if paths[1:]]
+
+
+def short_docstrings(root: Path) -> list[str]:
+    """Docstrings that only go on with the name of their function or class."""
+    problems = []
+    for path in sorted((root / FOLDERS[0]).rglob("*.py")):
+        if path.stem.endswith("_pb2"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                continue
+            text = ast.get_docstring(node)
+            if text is not None and len(text.split()) < MIN_WORDS:
+                where = f"{path.relative_to(root)}:{node.lineno}"
+                problems.append(f"{where} {node.name} has the docstring {text!r}: a noun and a contract, or none")
+    return problems
 
 
 if __name__ == "__main__":

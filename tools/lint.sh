@@ -25,7 +25,7 @@ check "generated classes" "$bin/python" tools/gen_proto.py --check
 check "generated pages" "$bin/python" tools/gen_reference.py --check
 check "generated corpora" "$bin/python" tools/gen_h2_corpus.py --check
 check "corpus of HTTP/1.1" "$bin/python" tools/gen_h1_corpus.py --check
-check "folders, lengths, class names" "$bin/python" tools/check_tree.py
+check "folders, lengths, names, docstrings" "$bin/python" tools/check_tree.py
 check "limits of time in tests" "$bin/python" tools/check_waits.py
 check "paths and hosts" "$bin/python" tools/check_text.py
 check "links in documents" "$bin/python" tools/check_links.py

@@ -27,32 +27,32 @@ def _run(module: str) -> None:
 
 
 def main() -> None:
-    """`interpose`."""
+    """Entry point of the command `interpose`."""
     _run("interpose.cli.main")
 
 
 def koord_runtime_proxy() -> None:
-    """`koord-runtime-proxy`."""
+    """Entry point of the command `koord-runtime-proxy`."""
     _run("interpose.cli.compat.koord_runtime_proxy")
 
 
 def cri_resmgr() -> None:
-    """`cri-resmgr`."""
+    """Entry point of the command `cri-resmgr`."""
     _run("interpose.cli.compat.cri_resmgr")
 
 
 def cri_resmgr_agent() -> None:
-    """`cri-resmgr-agent`."""
+    """Entry point of the command `cri-resmgr-agent`."""
     _run("interpose.cli.compat.cri_resmgr_agent")
 
 
 def cri_resmgr_agent_probe() -> None:
-    """`cri-resmgr-agent-probe`."""
+    """Entry point of the command `cri-resmgr-agent-probe`."""
     _run("interpose.cli.compat.cri_resmgr_agent_probe")
 
 
 def cri_resmgr_webhook() -> None:
-    """`cri-resmgr-webhook`."""
+    """Entry point of the command `cri-resmgr-webhook`."""
     _run("interpose.cli.compat.cri_resmgr_webhook")
 
 

@@ -44,3 +44,20 @@ def test_public_classes_have_names_of_their_own(tool: Tool, root: Path) -> None:
         (root / f"src/interpose/net/{name}.py").write_text(f"class Link: ...\nclass _Row: ...\nclass Of{name}: ...\n")
     (found,) = tool("check_tree").shared_names(root)
     assert found == "class Link is in src/interpose/net/a.py, src/interpose/net/b.py"
+
+
+def test_a_docstring_says_something(tool: Tool, root: Path) -> None:
+    """Four words at least, of a class as of a function; none at all is fine."""
+    text = """
+class A:
+    "Decides."
+
+    def run(self) -> None: ...
+
+    def stop(self) -> None:
+        "End the task, once."
+"""
+    (root / "src/interpose/net/a.py").write_text(text)
+    assert tool("check_tree").short_docstrings(root) == [
+        "src/interpose/net/a.py:2 A has the docstring 'Decides.': a noun and a contract, or none"
+    ]
