@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from interpose.cri.client import RuntimeClient
+from interpose.cri.messages import cri
 from interpose.host.cgroup.paths import Driver
 from interpose.net.grpc.status import Code, RpcError
 from interpose.node.pods.cri_config.cgroup_driver import configured_driver, detect_cgroup_driver
@@ -36,18 +37,27 @@ def test_what_a_configuration_says(info: dict[str, str], driver: Driver) -> None
     assert configured_driver(info) is driver
 
 
-class SilentRuntime:
-    """A runtime that answers neither of the two calls."""
+class OldRuntime:
+    """A runtime older than CRI's call for the driver; its verbose status has this information, or fails."""
+
+    def __init__(self, info: dict[str, str] | None) -> None:
+        self._info = info
 
     async def runtime_config(self) -> Any:
-        """Older than CRI's call for it."""
+        """Refused, as by containerd 1.7."""
         raise RpcError(Code.UNIMPLEMENTED, "unknown method RuntimeConfig")
 
-    async def status(self, *, verbose: bool = False) -> Any:
-        """Just going away."""
-        raise RpcError(Code.UNAVAILABLE, "closed")
+    async def status(self, *, verbose: bool) -> cri.StatusResponse:
+        """The answer of containerd's status, which has its configuration only if asked for."""
+        if self._info is None:
+            raise RpcError(Code.UNAVAILABLE, "closed")
+        return cri.StatusResponse(info=self._info if verbose else {})
 
 
-async def test_a_runtime_that_cannot_be_asked_makes_cgroups_itself() -> None:
-    """The default of every runtime is the driver cgroupfs."""
-    assert await detect_cgroup_driver(cast("RuntimeClient", SilentRuntime())) is Driver.CGROUPFS
+@pytest.mark.parametrize(
+    ("info", "driver"),
+    [(containerd({"SystemdCgroup": True}), Driver.SYSTEMD), ({}, Driver.CGROUPFS), (None, Driver.CGROUPFS)],
+)
+async def test_older_runtimes_are_asked_for_their_configuration(info: dict[str, str] | None, driver: Driver) -> None:
+    """A runtime that does not tell is taken for one with the default driver, cgroupfs."""
+    assert await detect_cgroup_driver(cast("RuntimeClient", OldRuntime(info))) is driver
