@@ -28,7 +28,7 @@ NAME = "POST /containers/create"
 @pytest.fixture
 async def wire(scratch: Path) -> AsyncIterator[DockerWire]:
     async with docker_wire(scratch, limit=100_000) as running:
-        running.relay.wanted = lambda head: head.route.endpoint.act is not None
+        running.relay.wanted = lambda head: head.route.endpoint.operation is not None
         yield running
 
 

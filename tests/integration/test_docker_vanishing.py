@@ -26,7 +26,7 @@ Ends = tuple[RawEnd, RawEnd | None]
 @pytest.fixture
 async def wire(scratch: Path) -> AsyncIterator[DockerWire]:
     async with docker_wire(scratch) as running:
-        running.relay.wanted = lambda head: head.route.endpoint.act is not None
+        running.relay.wanted = lambda head: head.route.endpoint.operation is not None
         yield running
 
 
