@@ -18,7 +18,9 @@ _WORDS: Final[Mapping[Level, str]] = {Level.POD: "pod", Level.CONTAINER: "contai
 _WHO, _WHAT, _WHERE = 9, 23, 16  # widths of columns
 _INDENT: Final = " " * 8
 _MORE: Final = "..."
-_ENDLESS: Final = ("GetContainerEvents",)  # ends with whoever listens, which is no failure
+_ENDLESS: Final = ("GetContainerEvents",)  # ends with its client, which is no failure
+# Calls by which a hook server looks at the node. It is stopped during the demo, and cancels the call it is at.
+_LOOKS: Final = ("ListPodSandbox", "ListContainers", "PodSandboxStatus", "ContainerStatus")
 
 
 class Spot(NamedTuple):
@@ -130,11 +132,13 @@ def wrong_status(when: str, pod: DemoPod, status: cri.ContainerStatus) -> list[s
 
 def wrong_calls(counted: Sequence[Mapping[str, Any]], least: Mapping[str, int]) -> list[str]:
     """Where the relay counted fewer calls than there must have been, or one that failed."""
-    calls = {str(one["method"]): one["calls"] for one in counted}
+    calls = {str(row["method"]): row["calls"] for row in counted}
+    looks = sum(row["failed"] for row in counted if row["method"] in _LOOKS)
+    expected = (*_ENDLESS, *_LOOKS) if looks <= 1 else _ENDLESS
     failed = [
-        f"{one['failed']} calls of {one['method']} failed"
-        for one in counted
-        if one["failed"] and one["method"] not in _ENDLESS
+        f"{row['failed']} calls of {row['method']} failed"
+        for row in counted
+        if row["failed"] and row["method"] not in expected
     ]
     few = {name: n for name, n in least.items() if calls.get(name, 0) < n}
     return failed + [f"{name}: the relay counted {calls.get(name, 0)} calls, not {n}" for name, n in few.items()]

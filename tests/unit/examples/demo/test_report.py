@@ -134,6 +134,16 @@ def test_calls_that_failed_or_were_lost_are_named() -> None:
     ]
 
 
+def test_the_call_that_a_stopped_hook_server_cancels_is_no_failure() -> None:
+    """One at most, and only of those by which it looks at the node."""
+    cancelled = [{"method": "ListPodSandbox", "calls": 9, "failed": 1}]
+    assert wrong_calls(cancelled, {}) == []
+    assert wrong_calls([*cancelled, {"method": "ContainerStatus", "calls": 1, "failed": 1}], {}) == [
+        "1 calls of ListPodSandbox failed",
+        "1 calls of ContainerStatus failed",
+    ]
+
+
 # -- showing
 
 
