@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from bench.contestants import CACHED_BYTECODE
+from bench.contestants import CACHED_BYTECODE, COMPILED, COMPILED_PROGRAM
 from interpose.cli.common.admin_client import AdminConnection, ask
 from interpose.config.endpoint import parse_listen
 from tests.support.lab.dumps import dump_argv
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-OFF, BEFORE = "off", "before"
+OFF, SHORT, FULL, RECORD, ATTACHED, BEFORE = "off", "short", "full", "record", "attached", "before"
 # Looks in a row at which relay and reader must sleep: both do so for a moment between two pieces.
 QUIET_LOOKS = 5
 BETWEEN_LOOKS = 0.01
@@ -39,26 +39,57 @@ class Mode:
     options: tuple[str, ...] = ()
     attach: bool = False  # a `dump record` of its own reads from it
     source: str = ""  # a folder of the project to run instead of this one
+    program: str = ""  # the command of another build
+    base: str = OFF  # the mode without a dump that it is compared with
 
 
 MODES = (
     Mode(name=OFF, title="off"),
-    Mode(
-        name="short", title="`short` to a file", options=("--dump=reset,short:.*", "--dump-file={0}", "--no-dump-log")
-    ),
-    Mode(name="full", title="`full` to a file", options=("--dump=reset,full:.*", "--dump-file={0}", "--no-dump-log")),
-    Mode(name="record", title="`--record`", options=("--record={0}.crirec",)),
-    Mode(name="attached", title="`dump record` attached", attach=True),
+    Mode(name=SHORT, title="`short` to a file", options=("--dump=reset,short:.*", "--dump-file={0}", "--no-dump-log")),
+    Mode(name=FULL, title="`full` to a file", options=("--dump=reset,full:.*", "--dump-file={0}", "--no-dump-log")),
+    Mode(name=RECORD, title="`--record`", options=("--record={0}.crirec",)),
+    Mode(name=ATTACHED, title="`dump record` attached", attach=True),
 )
 
 
-def modes(before: Path | None) -> tuple[Mode, ...]:
-    """All modes; with a folder of an earlier version that one, too."""
+# Rows of other builds and versions.
+_COMPARED = (OFF, SHORT, RECORD, ATTACHED)
+
+
+def compiled_modes(program: Path) -> tuple[Mode, ...]:
+    """The same with the compiled build."""
+    return tuple(
+        replace(
+            mode,
+            name=f"{mode.name}-{COMPILED}",
+            title=f"{mode.title}, compiled",
+            program=str(program),
+            base=f"{OFF}-{COMPILED}",
+        )
+        for mode in MODES
+        if mode.name in _COMPARED
+    )
+
+
+def modes(before: Path | None, compiled: Path = COMPILED_PROGRAM) -> tuple[Mode, ...]:
+    """All modes: with the compiled build if there is one, and with a folder of an earlier version that one, too."""
+    found = MODES + (compiled_modes(compiled) if compiled.exists() else ())
     if before is None:
-        return MODES
+        return found
     if not (before / "src" / "interpose").is_dir():
         raise LabError(f"--before {before}: there is no src/interpose in it")
-    return (*MODES, Mode(name=BEFORE, title="an earlier version", source=str(before)))
+    earlier = (
+        replace(
+            mode,
+            name=BEFORE if mode.name == OFF else f"{mode.name}-{BEFORE}",
+            title=f"{mode.title}, an earlier version",
+            source=str(before),
+            base=BEFORE,
+        )
+        for mode in MODES
+        if mode.name in _COMPARED
+    )
+    return (*found, *earlier)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,15 +176,15 @@ def relay(mode: Mode, folder: Path, listen: Path, backend: Path) -> Iterator[Rel
     env = CACHED_BYTECODE
     if mode.source:
         env = {**env, "PYTHONPATH": str(Path(mode.source) / "src")}
-        argv = [sys.executable, *argv]  # the command's own first line would do the same
+    front = [mode.program] if mode.program else [sys.executable, argv[0]]  # as the command's own first line would do
     with contextlib.ExitStack() as stack:
-        child = stack.enter_context(Child(argv, log=folder / f"{listen.name}.log", env=env))
+        child = stack.enter_context(Child([*front, *argv[1:]], log=folder / f"{listen.name}.log", env=env))
         child.wait_listening(listen)
         child.wait_listening(_admin(listen))
         reader = None
         if mode.attach:
-            orders = ("record", "--admin", _admin(listen), "-w", f"{file}.crirec", "--quiet")
-            reader = Child(dump_argv(*orders), log=folder / f"{listen.name}.reader.log", env=CACHED_BYTECODE)
+            _, *orders = dump_argv("record", "--admin", _admin(listen), "-w", f"{file}.crirec", "--quiet")
+            reader = Child([*front, *orders], log=folder / f"{listen.name}.reader.log", env=env)
             stack.enter_context(reader)
         yield Relay(mode, child, listen, reader)
 

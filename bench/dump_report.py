@@ -6,7 +6,8 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.dump_modes import BEFORE, OFF
+from bench.contestants import COMPILED
+from bench.dump_modes import ATTACHED, BEFORE, OFF, RECORD, SHORT
 from bench.measure import Sample
 from bench.report import Row, Table, as_markdown, pairs, ratio, ratios, target_row, times
 from bench.targets import RatioTarget
@@ -56,6 +57,24 @@ OFF_TARGETS = tuple(
         ("dump-version-1", "p50", "off against before, 1 stream, p50", 1.03),
     )
 )
+# What is left of the calls a second while something is dumped.
+DUMP_TARGETS = tuple(
+    RatioTarget(
+        workload="dump-version-16",
+        metric="rate",
+        title=f"{title}{', compiled' if build else ''}, 16 streams, req/s",
+        limit=limit,
+        at_least=True,
+        ours=f"{mode}{build}",
+        theirs=f"{OFF}{build}",
+    )
+    for build in ("", f"-{COMPILED}")
+    for mode, title, limit in (
+        (SHORT, "`short` to a file", 0.75),
+        (RECORD, "`--record`", 0.65),
+        (ATTACHED, "`dump record` attached", 0.65),
+    )
+)
 _COSTS = ("CPU us/call", "of the reader")
 _SIZES = ("RSS MB", "of the reader", "dropped")
 
@@ -65,7 +84,7 @@ def full_speed_table(results: DumpResults, workload: Workload) -> Table:
     rows = []
     for mode in results.modes:
         if own := _own(results, mode, workload):
-            compared = (ratio(results.samples, workload.name, name, mode.name, OFF) for name in ("rate", "p50"))
+            compared = (ratio(results.samples, workload.name, name, mode.name, mode.base) for name in ("rate", "p50"))
             middle = (f"{statistics.median(s.p50 for s in own):.0f}", f"{statistics.median(s.rate for s in own):.0f}")
             rows.append((mode.title, *map(times, compared), *middle, *_costs(own), *_sizes(own)))
     head = ("dump", "req/s ratio", "p50 ratio", "p50 us", "req/s", *_COSTS, *_SIZES)
@@ -77,8 +96,8 @@ def paced_table(results: DumpResults, workload: Workload) -> Table:
     rows = []
     for mode in results.modes:
         if own := _own(results, mode, workload):
-            extra = [mine - other for mine, other in pairs(results.samples, workload.name, "cpu", mode.name, OFF)]
-            added = f"{statistics.median(extra):+.0f}" if extra and mode.name != OFF else "-"
+            extra = [mine - other for mine, other in pairs(results.samples, workload.name, "cpu", mode.name, mode.base)]
+            added = f"{statistics.median(extra):+.0f}" if extra and mode.name != mode.base else "-"
             latency = f"{statistics.median(s.p50 for s in own):.0f}"
             cpu, reader = _costs(own)
             rows.append((mode.title, latency, cpu, added, reader, *_sizes(own)))
@@ -87,14 +106,14 @@ def paced_table(results: DumpResults, workload: Workload) -> Table:
 
 
 def target_table(results: DumpResults) -> Table:
-    """Nothing is lost at a rate above any kubelet's, and who does not dump pays nothing."""
+    """Nothing is lost at a rate above any kubelet's, a dump costs a part of the calls, and without one nobody pays."""
     rows: list[Row] = []
     for workload in results.paced:
         own = [sample for sample in results.samples if sample.workload == workload.name]
         lost = sum(sample.dropped for sample in own)
         verdict = "not measured" if not own else "met" if not lost else "NOT MET"
         rows.append((f"dropped, {workload.title}", "0", str(lost) if own else "-", "-", verdict))
-    for target in OFF_TARGETS:
+    for target in (*DUMP_TARGETS, *OFF_TARGETS):
         values = ratios(results.samples, target.workload, target.metric, target.ours, target.theirs)
         rows.append(target_row(target, values, "x"))
     return Table(title="Targets of dumps", head=("what", "target", "is", "rounds", "verdict"), rows=rows)
@@ -113,8 +132,8 @@ def dump_page(results: DumpResults) -> str:
     intro = (
         f"Measured by `bench/dump.py`, a part of `make bench`, on {results.machine}.\n"
         f"{results.rounds} rounds{shortened}. "
-        "Relays that differ in their dump only take turns, in an order that rotates; ratios\n"
-        "are to the relay without a dump in the same round. `Version` goes to containerd, lists show 110 containers\n"
+        "Relays that differ in their dump only take turns, in an order that rotates; ratios are\n"
+        "to the same build without a dump in the same round. `Version` goes to containerd, lists show 110 containers\n"
         "of a fake runtime. The reader is the process that redacts, renders and writes: the writer, or the command\n"
         "that is attached. Its CPU time is counted until it has done everything, also what it does after the calls.\n"
         "\n"

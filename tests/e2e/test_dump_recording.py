@@ -105,7 +105,9 @@ def test_what_hook_server_and_policy_changed(story: Story) -> None:
     assert [one["side"] for one in create["messages"]] == ["request", "forwarded", "reply"]
     changed = [line for line in create["request_diff"] if line[:2] in ("- ", "+ ")]
     assert [line for line in changed if "cpu" in line and "interpose/" not in line] == [
+        "-       cpu_quota: 100000",
         "-       cpu_shares: 1024",
+        "+       cpu_quota: -1",
         "+       cpu_shares: 300",
         '+       cpuset_cpus: "1"',
     ]

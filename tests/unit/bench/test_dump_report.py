@@ -75,12 +75,20 @@ def test_targets_of_dumps() -> None:
             results(
                 sample("full", "dump-paced", bodies_dropped=1),
                 sample("off", rate=990.0, cpu=21.0),
+                sample("short", rate=792.0),
+                sample("record", rate=594.0),
+                sample("off-compiled", rate=2000.0),
+                sample("record-compiled", rate=1400.0),
                 sample("before", rate=1000.0, cpu=20.0),
             )
         ).rows
     }
     assert rows["dropped, Version, 500 calls a second"] == ("0", "1", "-", "NOT MET")
     assert rows["dropped, ListContainers of 110, 20 calls a second"] == ("0", "-", "-", "not measured")
+    assert rows["`short` to a file, 16 streams, req/s"] == (">= 0.75x", "0.80x", "0.80-0.80", "met")
+    assert rows["`--record`, 16 streams, req/s"] == (">= 0.65x", "0.60x", "0.60-0.60", "NOT MET")
+    assert rows["`--record`, compiled, 16 streams, req/s"] == (">= 0.65x", "0.70x", "0.70-0.70", "met")
+    assert rows["`dump record` attached, compiled, 16 streams, req/s"][-1] == "not measured"
     assert rows["off against before, 16 streams, req/s"] == (">= 0.97x", "0.99x", "0.99-0.99", "met")
     assert rows["off against before, 16 streams, CPU per call"] == ("<= 1.03x", "1.05x", "1.05-1.05", "NOT MET")
     assert rows["off against before, 1 stream, p50"][-1] == "not measured"
@@ -119,5 +127,20 @@ def test_an_earlier_version_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="no src/interpose"):
         modes(tmp_path)
     (tmp_path / "src" / "interpose").mkdir(parents=True)
-    assert [one.name for one in modes(tmp_path)][-1] == "before"
-    assert modes(None) == MODES
+    earlier = modes(tmp_path, tmp_path / "nothing")[len(MODES) :]
+    assert [(one.name, one.base) for one in earlier] == [
+        ("before", "before"),
+        ("short-before", "before"),
+        ("record-before", "before"),
+        ("attached-before", "before"),
+    ]
+    assert modes(None, tmp_path / "nothing") == MODES
+
+
+def test_the_compiled_build_is_there_if_it_was_made(tmp_path: Path) -> None:
+    """Compared with itself."""
+    program = tmp_path / "interpose"
+    program.touch()
+    compiled = modes(None, program)[len(MODES) :]
+    assert [one.name for one in compiled] == ["off-compiled", "short-compiled", "record-compiled", "attached-compiled"]
+    assert {(one.program, one.base) for one in compiled} == {(str(program), "off-compiled")}

@@ -45,7 +45,8 @@ class _Session:
             if isinstance(event.frame, Header):
                 self._begin(event.frame)
             elif self._writer is not None:
-                self._writer.write(event.frame, NO_SUBJECT if event.flow is None else event.flow.subject)
+                subject = NO_SUBJECT if event.flow is None else event.flow.subject
+                self._writer.write(event.frame, subject, event.wire)
             self.calls += event.kind is CallEventKind.END
             self.dropped = self._intake.assembler.dropped
             if self._wanted is not None and self.calls >= self._wanted:

@@ -30,4 +30,8 @@ class Intake:
 
     def feed(self, data: bytes) -> list[CallEvent]:
         """The events that the frames in these bytes complete, redacted."""
-        return [self.assembler.feed(self._redact(frame)) for frame in self.stream.feed(data)]
+        events: list[CallEvent] = []
+        for placed in self.stream.feed_placed(data):
+            frame = self._redact(placed.frame)
+            events.append(self.assembler.feed(frame, placed.wire if frame is placed.frame else b""))
+        return events

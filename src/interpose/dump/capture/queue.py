@@ -37,7 +37,7 @@ class FrameQueue:
         self.bytes_lost = 0
         self._reported = (0, 0)  # frames and bytes whose loss was told
         self._missing = False  # whether there are others
-        self._most = limit * _RESERVE
+        self._most = int(limit * _RESERVE)
         self._wall = wall
         self._queue: deque[bytes] = deque()
         self._more = asyncio.Event()

@@ -30,7 +30,11 @@ _SIDES: Final = {
 _PLAIN: Final = frozenset((b"te", b"content-type"))
 _TOO_LARGE: Final = "not kept, it is larger than the queue of the reader"
 _TOO_SLOW: Final = "not kept, the reader was too slow"
+_INTERCEPTED: Final = int(Flags.INTERCEPTED)  # an enumeration costs more to look at than a call's other numbers
+_PLAIN_BODY: Final = int(Packing.PLAIN)
 _NO_TEXT: Final = pack_texts("")
+_MOST_KNOWN: Final = 64
+_LONGEST_KNOWN: Final = 1024
 
 
 class _Subscribers(NamedTuple):
@@ -67,6 +71,7 @@ class DumpTap:
         self._changed = changed
         self._seen: dict[int, _CallState] = {}
         self._audiences: dict[tuple[bytes, str], _Subscribers] = {}  # by path and origin
+        self._known: dict[bytes, bytes] = {}  # metadata as frames hold it
 
     def attach(self, queue: FrameQueue) -> None:
         self._readers((*self.queues, queue))
@@ -102,13 +107,25 @@ class DumpTap:
             return
         number, peer = call.number, call.peer
         pid, uid = (0, 0) if peer is None else (peer.pid, peer.uid)
-        flags = Flags.INTERCEPTED if call.intercepted else Flags.NONE
+        flags = _INTERCEPTED if call.intercepted else 0
         self._seen[number] = _CallState(self._clock(), watchers, readers)
-        fields = pack_fields([item for item in call.metadata if item[0] not in _PLAIN])
+        key = call.metadata_key
+        fields = self._known.get(key) if key is not None else None
+        if fields is None:
+            fields = self._pack_metadata(call, key)
         data = encode_begin(number, self._wall(), pid, uid, flags, texts + fields)
         for queue in watchers:
             if not queue.put(data, reserve=True):
                 queue.lose(len(data))
+
+    def _pack_metadata(self, call: Sighting, key: bytes | None) -> bytes:
+        """Nearly all calls of a client have the same, so it is kept."""
+        fields = pack_fields([item for item in call.metadata if item[0] not in _PLAIN])
+        if key is not None and len(key) <= _LONGEST_KNOWN:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[key] = fields
+        return fields
 
     def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
         """Copy it for those who read."""
@@ -120,7 +137,7 @@ class DumpTap:
         data = b""  # made when somebody has room for it: it is a copy
         for queue in seen.readers:
             if not data and queue.has_room(len(message)):
-                data = encode_message(call.number, at, side, Packing.PLAIN, len(message), message)
+                data = encode_message(call.number, at, side, _PLAIN_BODY, len(message), message)
             if not data or not queue.put(data):
                 queue.bodies_lost += 1
                 why = _TOO_SLOW if len(message) < queue.limit else _TOO_LARGE

@@ -68,7 +68,8 @@ class DumpWorker:
             if isinstance(event.frame, Header):
                 self._record()
             elif self._recording is not None:
-                self._recording.write(event.frame, NO_SUBJECT if event.flow is None else event.flow.subject)
+                subject = NO_SUBJECT if event.flow is None else event.flow.subject
+                self._recording.write(event.frame, subject, event.wire)
             if self._text is not None:
                 self._write(self._text.lines(event))
 

@@ -49,9 +49,9 @@ def frames_of(flow: Flow, number: int) -> Iterator[Frame]:
         flags=flow.flags,
         metadata=flow.metadata,
     )
-    yield from (replace(message, number=number) for message in flow.messages)
+    yield from (message._replace(number=number) for message in flow.messages)
     if flow.end is not None:
-        yield replace(flow.end, number=number)
+        yield flow.end._replace(number=number)
 
 
 def _since(frame: Frame) -> int:

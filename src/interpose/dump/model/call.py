@@ -5,13 +5,15 @@ go of, a stream keeps its newest messages only, and of all calls in flight the b
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import astuple, dataclass, field, fields
 from enum import StrEnum
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from interpose.cri.methods import METHODS, Method
 from interpose.dump.model.docker_calls import SERVICE, HttpCall, http_call, method_name, short_name
 from interpose.dump.model.frames import (
+    NO_FLAGS,
     Begin,
     Context,
     Dropped,
@@ -21,7 +23,9 @@ from interpose.dump.model.frames import (
     Header,
     Message,
     MessageSide,
+    Metadata,
     Packing,
+    is_continued,
 )
 
 # Messages of one call that are kept in memory: an endless stream is looked at through its end.
@@ -33,6 +37,8 @@ KEPT_CALLS: Final = 10_000
 KEPT_BYTES: Final = 64 << 20
 BODY_DROPPED: Final = b"too much was in flight to keep it"
 _KEPT_WITHOUT_BODY: Final = 16
+# More than CRI has; those of Docker's API have names in them, so there may be any number.
+_KNOWN_PATHS: Final = 512
 _MESSAGE_BYTES: Final = 256  # that one takes besides its body
 # In the facts of a context: whom the calls are about that were in flight then, by number.
 CALLS: Final = "calls"
@@ -106,7 +112,7 @@ class Flow:
     pid: int
     uid: int
     flags: Flags
-    metadata: tuple[tuple[str, str], ...]
+    metadata: Metadata
     messages: list[Message] = field(default_factory=list)
     forgotten: int = 0  # messages that were let go of
     forgotten_replies: int = 0  # of them, those that the caller got
@@ -118,14 +124,12 @@ class Flow:
     @property
     def name(self) -> str:
         """The method, without its service; of an HTTP call its method and path."""
-        call = self.http
-        return self.path.rpartition("/")[2] if call is None else short_name(call)
+        return _call_names(self.path).name
 
     @property
     def method_name(self) -> str:
         """The name that calls of the same kind share: without the names of things that HTTP has in its paths."""
-        call = self.http
-        return self.name if call is None else method_name(call)
+        return _call_names(self.path).method_name
 
     @property
     def service(self) -> str:
@@ -135,23 +139,22 @@ class Flow:
     @property
     def http(self) -> HttpCall | None:
         """The call of Docker's API that this is; None if it is one of gRPC."""
-        return http_call(self.path)
+        return _call_names(self.path).http
 
     @property
     def method(self) -> Method | None:
         """The row of the table; None if it is not a CRI method that we know."""
-        method = METHODS.get(self.name)
-        return method if method is not None and self.path in method.paths else None
+        return _call_names(self.path).method
 
     @property
     def intercepted(self) -> bool:
         """Whether somebody could change it."""
-        return bool(self.flags & Flags.INTERCEPTED)
+        return self.flags is not NO_FLAGS and bool(self.flags & Flags.INTERCEPTED)
 
     @property
     def continued(self) -> bool:
         """Whether it began before what was seen."""
-        return bool(self.flags & Flags.CONTINUED)
+        return is_continued(self.flags)
 
     @property
     def originated(self) -> bool:
@@ -188,6 +191,25 @@ class Flow:
         return [message for message in self.messages if message.side in sides]
 
 
+class _CallNames(NamedTuple):
+    """What the path of a call says."""
+
+    name: str
+    method_name: str
+    method: Method | None
+    http: HttpCall | None
+
+
+@lru_cache(maxsize=_KNOWN_PATHS)
+def _call_names(path: str) -> _CallNames:
+    call = http_call(path)
+    if call is not None:
+        return _CallNames(short_name(call), method_name(call), None, call)
+    name = path.rpartition("/")[2]
+    method = METHODS.get(name)
+    return _CallNames(name, name, method if method is not None and path in method.paths else None, None)
+
+
 def begin_frame(flow: Flow) -> Begin:
     """The frame that a call began with."""
     return Begin(
@@ -212,19 +234,25 @@ class CallEventKind(StrEnum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class CallEvent:
-    """What a frame did, to which call, and the frame."""
+class CallEvent(NamedTuple):
+    """What a frame did, to which call, and the frame. `wire` are its bytes, if they are at hand and hold nothing that
+    the frame does not."""
 
     kind: CallEventKind
     flow: Flow | None
     frame: Frame
+    wire: bytes = b""
 
 
 # Looks at a call that has a new message and says whom it is about.
 Identify = Callable[[Flow, Message], Subject]
 # Is told what was known when a file began: the facts of a context.
 Learn = Callable[[Mapping[str, Any]], object]
+# A member of an enumeration takes longer to look up than all else that is done with it here.
+_BEGIN: Final = CallEventKind.BEGIN
+_MESSAGE: Final = CallEventKind.MESSAGE
+_END: Final = CallEventKind.END
+_OTHER: Final = CallEventKind.OTHER
 
 
 class Assembler:
@@ -250,18 +278,18 @@ class Assembler:
         self.dropped = 0  # frames
         self.open: dict[int, Flow] = {}
 
-    def feed(self, frame: Frame) -> CallEvent:
-        """Add a frame to its call and return what it did."""
+    def feed(self, frame: Frame, wire: bytes = b"") -> CallEvent:
+        """Add a frame to its call and return what it did. `wire` are its bytes, for the event."""
         if isinstance(frame, Message):
-            return self._message(frame)
+            return self._message(frame, wire)
         if isinstance(frame, Begin):
-            return self._begin(frame)
+            return self._begin(frame, wire)
         if isinstance(frame, End):
             flow = self._close(frame.number)
             if flow is None:
-                return CallEvent(CallEventKind.OTHER, None, frame)
+                return CallEvent(_OTHER, None, frame, wire)
             flow.end = frame
-            return CallEvent(CallEventKind.END, flow, frame)
+            return CallEvent(_END, flow, frame, wire)
         if isinstance(frame, Dropped):
             self.dropped += frame.frames
             return CallEvent(CallEventKind.DROPPED, None, frame)
@@ -278,16 +306,16 @@ class Assembler:
             if self._learn is not None:
                 self._learn(frame.facts)
             self._context_subjects = subjects_from_facts(frame.facts)
-        return CallEvent(CallEventKind.OTHER, None, frame)
+        return CallEvent(_OTHER, None, frame)
 
     def feed_all(self, frames: Sequence[Frame]) -> list[CallEvent]:
         return [self.feed(frame) for frame in frames]
 
-    def _begin(self, frame: Begin) -> CallEvent:
-        if frame.flags & Flags.CONTINUED and frame.number in self.open:
-            return CallEvent(
-                CallEventKind.OTHER, self.open[frame.number], frame
-            )  # files of one recording read one after the other
+    def _begin(self, frame: Begin, wire: bytes) -> CallEvent:
+        continued = is_continued(frame.flags)
+        if continued and frame.number in self.open:
+            # Files of one recording read one after the other.
+            return CallEvent(_OTHER, self.open[frame.number], frame, wire)
         if self._close(frame.number) is None and len(self.open) >= KEPT_CALLS:
             self._close(next(iter(self.open)))
         flow = self.open[frame.number] = Flow(
@@ -300,9 +328,9 @@ class Assembler:
             flags=frame.flags,
             metadata=frame.metadata,
         )
-        if frame.flags & Flags.CONTINUED:
+        if continued:
             flow.subject = self._context_subjects.get(frame.number, NO_SUBJECT)
-        return CallEvent(CallEventKind.BEGIN, flow, frame)
+        return CallEvent(_BEGIN, flow, frame, wire)
 
     def lose(self, number: int) -> Flow | None:
         """Let go of a call whose end will not come."""
@@ -317,10 +345,10 @@ class Assembler:
         self._weight -= self._weights.pop(number, 0)
         return flow
 
-    def _message(self, frame: Message) -> CallEvent:
+    def _message(self, frame: Message, wire: bytes) -> CallEvent:
         flow = self.open.get(frame.number)
         if flow is None:
-            return CallEvent(CallEventKind.OTHER, None, frame)
+            return CallEvent(_OTHER, None, frame, wire)
         flow.messages.append(frame)
         self._weigh(flow.number, _weight(frame))
         if len(flow.messages) > self._kept_messages:
@@ -330,7 +358,7 @@ class Assembler:
             self._lighten(flow)
         if self._identify is not None:
             flow.subject = self._identify(flow, frame)
-        return CallEvent(CallEventKind.MESSAGE, flow, frame)
+        return CallEvent(_MESSAGE, flow, frame, wire)
 
     def _weigh(self, number: int, weight: int) -> None:
         self._weights[number] = self._weights.get(number, 0) + weight
@@ -373,4 +401,4 @@ def _drop_bodies(flow: Flow) -> None:
     surplus = len(flow.messages) - _KEPT_WITHOUT_BODY
     if surplus > 0:
         _forget(flow, surplus)
-    flow.messages[:] = [replace(message, packing=Packing.ABSENT, body=BODY_DROPPED) for message in flow.messages]
+    flow.messages[:] = [message._replace(packing=Packing.ABSENT, body=BODY_DROPPED) for message in flow.messages]

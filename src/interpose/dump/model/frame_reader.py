@@ -10,9 +10,18 @@ what passes pays for it; whoever has spent too much is looked at for small frame
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from interpose.dump.model.frames import HEAD, MARK, MAX_PAYLOAD, DamagedFrameError, Frame, decode, frame_size
+from interpose.dump.model.frames import (
+    HEAD,
+    MARK,
+    MAX_PAYLOAD,
+    DamagedFrameError,
+    Frame,
+    KnownTexts,
+    decode,
+    frame_size,
+)
 
 # Places of damage that are told apart; a file of garbage must not fill the memory with reports about it.
 KEPT_DAMAGE: Final = 1000
@@ -41,13 +50,13 @@ class Damage:
         return f"{where}{place}{self.why}"
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedFrame:
-    """A frame, where it begins, and where the next one does."""
+class PlacedFrame(NamedTuple):
+    """A frame, where it begins, where the next one does, and its bytes."""
 
     frame: Frame
     begin: int
     end: int
+    wire: bytes
 
 
 class FrameStream:
@@ -59,6 +68,7 @@ class FrameStream:
         self.damaged_bytes = 0
         self.unknown = 0  # frames of a later version, passed over
         self._buffer = bytearray()
+        self._known = KnownTexts()
         self._at = at  # offset of what the buffer begins with
         self._needed = HEAD.size  # bytes in the buffer without which nothing can be said
         self._bad_from: int | None = None  # offset; what is known to be damaged is let go of
@@ -97,9 +107,10 @@ class FrameStream:
         size: int | None = None
         at = 0
         with memoryview(self._buffer) as view:
-            while at < len(view):
+            last = len(view)
+            while at < last:
                 try:
-                    frame, end = self._decoded(view, at)
+                    frame, wire = self._decoded(view, at)
                 except EOFError:
                     if not ended:
                         size = frame_size(view, at)
@@ -108,12 +119,15 @@ class FrameStream:
                 except DamagedFrameError as error:
                     at = self._skip(at, str(error))
                 else:
-                    self._report(self._at + at)
+                    if self._bad_from is not None:
+                        self._report(self._at + at)
+                    end = at + len(wire)
                     if frame is None:
                         self.unknown += 1
                     else:
-                        found.append(PlacedFrame(frame, self._at + at, self._at + end))
-                    self._pay(end - at)
+                        found.append(PlacedFrame(frame, self._at + at, self._at + end, wire))
+                    if self._spent:
+                        self._pay(end - at)
                     at = end
         self._at += at
         del self._buffer[:at]
@@ -122,20 +136,20 @@ class FrameStream:
             self._report(self._at)
         return found
 
-    def _decoded(self, view: memoryview, at: int) -> tuple[Frame | None, int]:
+    def _decoded(self, view: memoryview, at: int) -> tuple[Frame | None, bytes]:
         """As `decode`, within the budget."""
-        size = frame_size(view, at) or 0
-        if size > ALWAYS_LOOKED_AT and self._spent and self._spent + size > BUDGET:
-            raise DamagedFrameError(DECEPTIVE)
+        if self._spent:
+            size = frame_size(view, at) or 0
+            if size > ALWAYS_LOOKED_AT and self._spent + size > BUDGET:
+                raise DamagedFrameError(DECEPTIVE)
         try:
-            return decode(view, at)
+            return decode(view, at, self._known)
         except DamagedFrameError:
-            self._spent += size
+            self._spent += frame_size(view, at) or 0  # raises the same if no frame begins here
             raise
 
     def _pay(self, passed: int) -> None:
-        if self._spent:
-            self._spent = max(0, self._spent - PAID_PER_BYTE * passed)
+        self._spent = max(0, self._spent - PAID_PER_BYTE * passed)
 
     def _skip(self, at: int, why: str) -> int:
         """Where the next frame may begin."""

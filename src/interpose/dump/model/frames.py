@@ -12,9 +12,8 @@ import json
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum, IntFlag
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 VERSION: Final = 1
 MARK: Final = b"\xc1R"
@@ -23,9 +22,18 @@ MAX_PAYLOAD: Final = 64 << 20  # above every message that can be collected
 # What every recording begins with: the head of a HEADER frame is cut off where its length begins.
 MAGIC: Final = MARK + b"\x01\x00"
 
-_BEGIN: Final = struct.Struct("<QqiIB")
-_MESSAGE: Final = struct.Struct("<QQBBI")
-_END: Final = struct.Struct("<QQB")
+_CHECKED: Final = struct.Struct("<BI")  # kind and length: with the payload what the checksum is of
+_CHECKED_BYTES: Final = _CHECKED.size
+_BEGIN_FIELDS: Final = "QqiIB"
+_MESSAGE_FIELDS: Final = "QQBBI"
+_END_FIELDS: Final = "QQB"
+_BEGIN: Final = struct.Struct(f"<{_BEGIN_FIELDS}")
+_MESSAGE: Final = struct.Struct(f"<{_MESSAGE_FIELDS}")
+_END: Final = struct.Struct(f"<{_END_FIELDS}")
+# The same behind kind and length.
+_CHECKED_BEGIN: Final = struct.Struct(f"{_CHECKED.format}{_BEGIN_FIELDS}")
+_CHECKED_MESSAGE: Final = struct.Struct(f"{_CHECKED.format}{_MESSAGE_FIELDS}")
+_CHECKED_END: Final = struct.Struct(f"{_CHECKED.format}{_END_FIELDS}")
 _DROPPED: Final = struct.Struct("<QQq")
 _SHORT: Final = struct.Struct("<H")
 _LONGEST: Final = 0xFFFF
@@ -33,7 +41,13 @@ _WORST_CODE: Final = 0xFF
 # What a small frame may become in memory: texts of a call, and lists and objects in JSON.
 _MAX_TEXTS: Final = 100_000
 _MAX_PARTS: Final = 2_000_000
-_CHECKED: Final = struct.Struct("<BI")
+# Frames below this are cheaper to copy than to look at in place.
+_SMALL: Final = 4096
+# Of a call's beginning, what many calls share.
+_MOST_KNOWN: Final = 256
+_LONGEST_KNOWN: Final = 1024
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+BeginTexts: TypeAlias = tuple[str, str, Metadata]  # path, origin
 
 
 class FrameKind(IntEnum):
@@ -55,6 +69,14 @@ class Flags(IntFlag):
     NONE = 0
     INTERCEPTED = 1  # somebody could change it
     CONTINUED = 2  # it began in an earlier file; what came then is not repeated
+
+
+NO_FLAGS: Final = Flags.NONE
+
+
+def is_continued(flags: Flags) -> bool:
+    """Whether a call began in an earlier file. Most calls have no flags, and an operator of flags costs a lot."""
+    return flags is not NO_FLAGS and bool(flags & Flags.CONTINUED)
 
 
 class MessageSide(IntEnum):
@@ -79,19 +101,26 @@ class Packing(IntEnum):
     ABSENT = 2  # not kept; the body is a text that says why
 
 
+# An enumeration's own search for a value takes longer than the rest of a frame.
+_SIDES: Final = tuple(MessageSide)
+_PACKINGS: Final = tuple(Packing)
+_FLAGS: Final = tuple(Flags(value) for value in range(256))
+_KIND_BEGIN, _KIND_MESSAGE, _KIND_END = int(FrameKind.BEGIN), int(FrameKind.MESSAGE), int(FrameKind.END)
+_BODY_AT: Final = HEAD.size + _MESSAGE.size
+_TEXTS_AT: Final = HEAD.size + _BEGIN.size
+
+
 class DamagedFrameError(ValueError):
     """Raised for bytes that are no frame."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class Header(NamedTuple):
     """The beginning of a stream of frames; `facts` are for people and depend on who wrote it."""
 
     facts: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Begin:
+class Begin(NamedTuple):
     """The frame that begins a call."""
 
     number: int  # tells the calls of one relay process apart
@@ -101,19 +130,18 @@ class Begin:
     pid: int = 0  # of the caller; 0: not known
     uid: int = 0
     flags: Flags = Flags.NONE
-    metadata: tuple[tuple[str, str], ...] = ()
+    metadata: Metadata = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(NamedTuple):
     """A whole message of a call. `size` is that of the message, also if it was not kept."""
 
     number: int
     at: int  # nanoseconds since the call began
     side: MessageSide
-    packing: Packing = Packing.PLAIN
     size: int
     body: bytes  # packed
+    packing: Packing = Packing.PLAIN
 
     @property
     def absent(self) -> str:
@@ -137,8 +165,7 @@ class Message:
         return data
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(NamedTuple):
     """The frame that ends a call."""
 
     number: int
@@ -148,8 +175,7 @@ class End:
     changed_by: tuple[str, ...] = ()  # who changed the request or the reply
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dropped:
+class Dropped(NamedTuple):
     """Whoever read was too slow: so many frames and bytes are missing before this."""
 
     frames: int
@@ -157,22 +183,19 @@ class Dropped:
     time: int  # nanoseconds since the epoch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(NamedTuple):
     """What a reader has to know that begins with this file."""
 
     facts: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Index:
+class Index(NamedTuple):
     """Where the calls of this file are."""
 
     facts: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trailer:
+class Trailer(NamedTuple):
     """The last frame of a file that was closed in order."""
 
     index_at: int
@@ -186,16 +209,15 @@ Frame: TypeAlias = Header | Begin | Message | End | Dropped | Context | Index | 
 
 def encode_frame(kind: int, payload: bytes) -> bytes:
     """A head and the payload behind it."""
-    return _joined(kind, payload, b"")
+    return _joined(kind, len(payload), _CHECKED.pack(kind, len(payload)), payload)
 
 
-def _joined(kind: int, fixed: bytes, rest: bytes) -> bytes:
-    """A head, and a payload of two parts: what is large is copied once."""
-    length = len(fixed) + len(rest)
+def _joined(kind: int, length: int, checked: bytes, rest: bytes) -> bytes:
+    """A head, and a payload of two parts: what is large is copied once. The first has kind and length before it."""
     if length > MAX_PAYLOAD:
         raise ValueError(f"a frame of {length} bytes is over the limit of {MAX_PAYLOAD}")
-    checksum = zlib.crc32(rest, zlib.crc32(_CHECKED.pack(kind, length) + fixed))
-    return b"".join((HEAD.pack(MARK, kind, length, checksum), fixed, rest))
+    checksum = zlib.crc32(rest, zlib.crc32(checked))
+    return b"".join((HEAD.pack(MARK, kind, length, checksum), checked[_CHECKED_BYTES:], rest))
 
 
 # For code that makes many frames and does not need the values they are read into. `texts` come from `pack_texts` and
@@ -204,17 +226,23 @@ def _joined(kind: int, fixed: bytes, rest: bytes) -> bytes:
 
 def encode_begin(number: int, time: int, pid: int, uid: int, flags: int, texts: bytes) -> bytes:
     """A BEGIN; texts are its path, its origin, and names and values of its metadata in turns."""
-    return _joined(FrameKind.BEGIN, _BEGIN.pack(number, time, pid, uid, flags), texts)
+    length = _BEGIN.size + len(texts)
+    checked = _CHECKED_BEGIN.pack(_KIND_BEGIN, length, number, time, pid, uid, flags)
+    return _joined(_KIND_BEGIN, length, checked, texts)
 
 
 def encode_message(number: int, at: int, side: int, packing: int, size: int, body: bytes) -> bytes:
     """A MESSAGE frame as bytes, without a `Message` value in between."""
-    return _joined(FrameKind.MESSAGE, _MESSAGE.pack(number, at, side, packing, size), body)
+    length = _MESSAGE.size + len(body)
+    checked = _CHECKED_MESSAGE.pack(_KIND_MESSAGE, length, number, at, side, packing, size)
+    return _joined(_KIND_MESSAGE, length, checked, body)
 
 
 def encode_end(number: int, elapsed: int, code: int, texts: bytes) -> bytes:
     """An END; texts are the message of its status, and who changed the call. A code that gRPC has not is 255."""
-    return _joined(FrameKind.END, _END.pack(number, elapsed, code if 0 <= code < _WORST_CODE else _WORST_CODE), texts)
+    length = _END.size + len(texts)
+    known = code if 0 <= code < _WORST_CODE else _WORST_CODE
+    return _joined(_KIND_END, length, _CHECKED_END.pack(_KIND_END, length, number, elapsed, known), texts)
 
 
 def pack_texts(*texts: str) -> bytes:
@@ -282,42 +310,57 @@ def frame_size(data: bytes | memoryview, at: int = 0) -> int | None:
     return HEAD.size + int(length)
 
 
-def decode(data: bytes | memoryview, at: int = 0) -> tuple[Frame | None, int]:
-    """The frame that begins here and where the next one does. None: a kind of a later version, to be passed over.
+def decode(data: bytes | memoryview, at: int = 0, known: "KnownTexts | None" = None) -> tuple[Frame | None, bytes]:
+    """The frame that begins here, and its bytes. None: a kind of a later version, to be passed over.
 
     EOFError if the frame is unfinished, DamagedFrame if it is not what was written.
     """
-    size = frame_size(data, at)
-    if size is None or len(data) - at < size:
+    left = len(data) - at
+    if left < HEAD.size:
+        frame_size(data, at)
         raise EOFError
-    _mark, kind, length, checksum = HEAD.unpack_from(data, at)
+    mark, kind, length, checksum = HEAD.unpack_from(data, at)
+    if mark != MARK or length > MAX_PAYLOAD:
+        raise DamagedFrameError("no frame begins here")
+    if left < HEAD.size + length:
+        raise EOFError
+    end = at + HEAD.size + length
     # Copied when it is known to be a frame: whoever searches behind damage looks at many that are none.
-    with memoryview(data) as view, view[at + HEAD.size : at + size] as part:
-        if zlib.crc32(part, zlib.crc32(_CHECKED.pack(kind, length))) != checksum:
-            raise DamagedFrameError("the checksum of a frame does not match")
-        payload = bytes(part)
+    if length > _SMALL:
+        with memoryview(data) as view, view[at + HEAD.size : end] as part:
+            found = zlib.crc32(part, zlib.crc32(_CHECKED.pack(kind, length)))
+    else:
+        found = zlib.crc32(data[at + HEAD.size : end], zlib.crc32(_CHECKED.pack(kind, length)))
+    if found != checksum:
+        raise DamagedFrameError("the checksum of a frame does not match")
+    wire = bytes(data[at:end])
     try:
-        return _read(kind, payload), at + size
+        return _read(kind, wire, known), wire
     except (struct.error, ValueError, IndexError, RecursionError, MemoryError, zlib.error) as error:
         raise DamagedFrameError(f"a frame cannot be read: {error}") from None
 
 
-def _read(kind: int, payload: bytes) -> Frame | None:
-    if kind == FrameKind.MESSAGE:
-        number, at, side, packing, size = _MESSAGE.unpack_from(payload)
+def _read(kind: int, wire: bytes, known: "KnownTexts | None") -> Frame | None:
+    if kind == _KIND_MESSAGE:
+        number, at, side, packing, size = _MESSAGE.unpack_from(wire, HEAD.size)
         if size > MAX_PAYLOAD and packing != Packing.ABSENT:
             raise ValueError(f"a message of {size} bytes is over the limit of {MAX_PAYLOAD}")
-        body = payload[_MESSAGE.size :]
-        return Message(number=number, at=at, side=MessageSide(side), packing=Packing(packing), size=size, body=body)
-    if kind == FrameKind.BEGIN:
-        return _read_begin(payload)
-    if kind == FrameKind.END:
-        number, elapsed, code = _END.unpack_from(payload)
-        message, *changed_by = _texts(payload, _END.size)
-        return End(number=number, elapsed=elapsed, code=code, message=message, changed_by=tuple(changed_by))
+        which = _SIDES[side] if side < len(_SIDES) else MessageSide(side)
+        packed = _PACKINGS[packing] if packing < len(_PACKINGS) else Packing(packing)
+        return Message(number, at, which, size, wire[_BODY_AT:], packed)
+    if kind == _KIND_BEGIN:
+        number, time, pid, uid, flags = _BEGIN.unpack_from(wire, HEAD.size)
+        texts = wire[_TEXTS_AT:]
+        path, origin, metadata = _begin_texts(texts) if known is None else known.of(texts)
+        return Begin(number, time, path, origin, pid, uid, _FLAGS[flags], metadata)
+    if kind == _KIND_END:
+        number, elapsed, code = _END.unpack_from(wire, HEAD.size)
+        message, *changed_by = _texts(wire, HEAD.size + _END.size)
+        return End(number, elapsed, code, message, tuple(changed_by))
     if kind == FrameKind.DROPPED:
-        frames, size, time = _DROPPED.unpack_from(payload)
+        frames, size, time = _DROPPED.unpack_from(wire, HEAD.size)
         return Dropped(frames=frames, size=size, time=time)
+    payload = wire[HEAD.size :]
     if kind == FrameKind.TRAILER:
         return Trailer(index_at=int.from_bytes(payload[:8], "little"))
     if kind == FrameKind.INDEX:
@@ -327,19 +370,27 @@ def _read(kind: int, payload: bytes) -> Frame | None:
     return None
 
 
-def _read_begin(payload: bytes) -> Begin:
-    number, time, pid, uid, flags = _BEGIN.unpack_from(payload)
-    path, origin, *rest = _texts(payload, _BEGIN.size)
-    return Begin(
-        number=number,
-        time=time,
-        path=path,
-        origin=origin,
-        pid=pid,
-        uid=uid,
-        flags=Flags(flags),
-        metadata=tuple(zip(rest[::2], rest[1::2], strict=True)),
-    )
+def _begin_texts(data: bytes) -> BeginTexts:
+    path, origin, *rest = _texts(data, 0)
+    return path, origin, tuple(zip(rest[::2], rest[1::2], strict=True))
+
+
+class KnownTexts:
+    """Texts of BEGIN frames that were read before: clients send the same few all the time. Bounded."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, BeginTexts] = {}
+
+    def of(self, data: bytes) -> BeginTexts:
+        """Path, origin and metadata."""
+        texts = self._known.get(data)
+        if texts is None:
+            texts = _begin_texts(data)
+            if len(data) <= _LONGEST_KNOWN:
+                if len(self._known) >= _MOST_KNOWN:
+                    self._known.clear()
+                self._known[data] = texts
+        return texts
 
 
 def _unpack_index(payload: bytes) -> bytes:
@@ -359,14 +410,15 @@ def _facts(data: bytes) -> Mapping[str, Any]:
 
 
 def _texts(payload: bytes, at: int) -> list[str]:
-    texts = []
-    while at < len(payload):
+    texts: list[str] = []
+    size = len(payload)
+    while at < size:
         (length,) = _SHORT.unpack_from(payload, at)
-        at += _SHORT.size
-        if at + length > len(payload):
+        begin = at + 2
+        at = begin + length
+        if at > size:
             raise ValueError("a text is cut off")
-        texts.append(payload[at : at + length].decode(errors="surrogateescape"))
-        at += length
+        texts.append(payload[begin:at].decode("utf-8", "surrogateescape"))
         if len(texts) > _MAX_TEXTS:
             raise ValueError("too many texts")
     return texts

@@ -13,7 +13,7 @@ held is bounded: a counter for each method that is counted, and one for each cal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from interpose.config.dump_rules import DumpTarget, Rules
 from interpose.dump.decode.api import MessageDecoder
@@ -35,13 +35,12 @@ _SAME_CONTENT: Final = "# the bytes differ, the contents do not"
 _NOT_SEEN: Final = "# the message was not seen"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DumpLine:
+class DumpLine(NamedTuple):
     """A line of the dump. `more` is what only a file gets."""
 
-    level: Level = "info"
     stamp: str
     text: str
+    level: Level = "info"
     more: str = ""
 
     @property
@@ -58,6 +57,12 @@ class _Counter:
     began: int
     calls: int = 1
     before: int = 0
+
+
+# A member of an enumeration takes longer to look up than all else that is done with it here.
+_BEGIN: Final = CallEventKind.BEGIN
+_FULL: Final = DumpTarget.FULL
+_SHORT: Final = DumpTarget.SHORT
 
 
 class TextDump:
@@ -82,6 +87,7 @@ class TextDump:
         self._qualify = qualify
         self._zone = zone
         self._counters: dict[str, _Counter] = {}
+        self._targets: dict[str, DumpTarget] = {}  # of names that came before
         self._replies: dict[int, int] = {}  # how many a call in flight has had
 
     def lines(self, event: CallEvent) -> list[DumpLine]:
@@ -91,24 +97,31 @@ class TextDump:
             return [DumpLine(level="warning", stamp=self._wall(frame.time), text=_dropped(frame.frames))]
         if flow is None:
             return []
-        target = self._rules.target(flow.name)
+        name = flow.name
+        target = self._targets.get(name) or self._target(name)
         if isinstance(frame, Dropped):
-            return self._qualified(flow, self._left_out(flow, frame.frames)) if target is DumpTarget.FULL else []
-        if event.kind is CallEventKind.BEGIN:
+            return self._qualified(flow, self._left_out(flow, frame.frames)) if target is _FULL else []
+        if event.kind is _BEGIN:
             self._replies.pop(flow.number, None)  # of another process
             return self._counted(flow) if target is DumpTarget.COUNT else []
         lines: list[DumpLine] = []
-        if isinstance(frame, Message) and target is DumpTarget.FULL:
+        if isinstance(frame, Message) and target is _FULL:
             lines = self._message(flow, frame)
         elif isinstance(frame, End):
             replies = self._replies.pop(flow.number, 0)
-            if target is DumpTarget.FULL and flow.http is not None and not flow.messages:
-                target = DumpTarget.SHORT  # nothing but its name and its end is known
-            if target is DumpTarget.FULL:
+            if target is _FULL and flow.http is not None and not flow.messages:
+                target = _SHORT  # nothing but its name and its end is known
+            if target is _FULL:
                 lines = self._end(flow, frame, replies)
-            elif target is DumpTarget.SHORT:
+            elif target is _SHORT:
                 lines = [_short(flow, frame)]
         return self._qualified(flow, lines)
+
+    def _target(self, name: str) -> DumpTarget:
+        if len(self._targets) >= _KEPT_COUNTERS:
+            self._targets.clear()
+        target = self._targets[name] = self._rules.target(name)
+        return target
 
     # -- calls that are dumped in full
 

@@ -17,7 +17,7 @@ from dataclasses import astuple, fields
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from interpose.dump.model.call import KEPT_CALLS, NO_SUBJECT, Subject
-from interpose.dump.model.frames import Begin, End, Flags, Frame, Message, MessageSide
+from interpose.dump.model.frames import Begin, End, Flags, Frame, Message, MessageSide, is_continued
 
 T = TypeVar("T", bound=Hashable)
 
@@ -42,6 +42,7 @@ _COLUMNS: Final[Mapping[str, str]] = {
     "subject": "I",
 }
 _WORST_CODE: Final = 0xFF
+_CHANGES: Final = (MessageSide.FORWARDED, MessageSide.RECEIVED)
 _SUBJECT: Final = tuple(field.name for field in fields(Subject))
 
 
@@ -86,64 +87,65 @@ class IndexBuilder:
     def __init__(self, *, max_calls: int = MAX_CALLS) -> None:
         self._max_calls = max_calls
         self._columns = {name: array(code) for name, code in _COLUMNS.items()}
+        self._appends = [column.append for column in self._columns.values()]
         self._open: dict[int, int] = {}  # number of the call: number of its row
         self._paths: _Table[str] = _Table()
         self._origins: _Table[str] = _Table()
         self._subjects: _Table[Subject] = _Table()
         self._no_subject = self._subjects.number(NO_SUBJECT)
+        self._tables = (self._paths, self._origins, self._subjects)
         self._full = False
+        self.size = self._measured()  # bytes that the frame will have, rather too many than too few
 
     def __len__(self) -> int:
         return len(self._columns["number"])
 
-    @property
-    def size(self) -> int:
-        """Bytes that the frame will have, rather too many than too few."""
-        texts = self._paths.size + self._origins.size + self._subjects.size
-        return 0 if self._full else LEAST_BYTES + ROW_BYTES * len(self) + texts
-
     def add(self, frame: Frame, begin: int, end: int, subject: Subject = NO_SUBJECT) -> None:
         """A frame, where it begins and ends, and whom its call is about as far as it is known now."""
-        if isinstance(frame, Begin):
+        if isinstance(frame, Message):
+            row = self._open.get(frame.number)
+            if row is not None and frame.side in _CHANGES:
+                self._columns["changed"][row] = 1
+        elif isinstance(frame, Begin):
             self._begin(frame, begin)
-        if not isinstance(frame, Begin | Message | End):
-            return
-        row = self._open.get(frame.number)
-        if row is None:
-            return
-        columns = self._columns
-        if subject:
-            columns["subject"][row] = self._subjects.number(subject)
-        if isinstance(frame, Message) and frame.side in (MessageSide.FORWARDED, MessageSide.RECEIVED):
-            columns["changed"][row] = 1
+            row = self._open.get(frame.number)
         elif isinstance(frame, End):
-            columns["end"][row] = end
-            columns["elapsed"][row] = frame.elapsed
-            columns["code"][row] = min(frame.code, _WORST_CODE)
-            columns["changed"][row] |= bool(frame.changed_by)
-            del self._open[frame.number]
+            row = self._open.pop(frame.number, None)
+            if row is not None:
+                self._end(frame, row, end)
+        else:
+            return
+        if row is not None and subject:
+            self._columns["subject"][row] = self._subjects.number(subject)
+            self.size = self._measured()
+
+    def _end(self, frame: End, row: int, end: int) -> None:
+        columns = self._columns
+        columns["end"][row] = end
+        columns["elapsed"][row] = frame.elapsed
+        columns["code"][row] = min(frame.code, _WORST_CODE)
+        columns["changed"][row] |= bool(frame.changed_by)
 
     def _begin(self, frame: Begin, at: int) -> None:
-        if frame.number in self._open and frame.flags & Flags.CONTINUED:
+        if frame.number in self._open and is_continued(frame.flags):
             return
         if self._full or len(self) >= self._max_calls:
             self._full = True
+            self.size = 0
             return
         self._open.pop(frame.number, None)  # of one that never ended
         if len(self._open) >= KEPT_CALLS:
             self._open.pop(next(iter(self._open)))
         self._open[frame.number] = len(self)
-        values = {
-            "number": frame.number,
-            "begin": at,
-            "time": frame.time,
-            "flags": frame.flags,
-            "path": self._paths.number(frame.path),
-            "origin": self._origins.number(frame.origin),
-            "subject": self._no_subject,
-        }
-        for name, column in self._columns.items():
-            column.append(values.get(name, 0))
+        path, origin = self._paths.number(frame.path), self._origins.number(frame.origin)
+        # In the order of the columns.
+        row = (frame.number, at, 0, frame.time, 0, 0, frame.flags, 0, path, origin, self._no_subject)
+        for append, value in zip(self._appends, row, strict=True):
+            append(value)
+        self.size = self._measured()
+
+    def _measured(self) -> int:
+        return 0 if self._full else LEAST_BYTES + ROW_BYTES * len(self) + sum(table.size for table in self._tables)
 
     def rows(self) -> Iterator[IndexRow]:
         """What is known, in the order in which calls began."""

@@ -6,7 +6,7 @@ reported, never raised: `damage` tells of what was read last.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
@@ -261,7 +261,8 @@ def _gaps(files: Sequence[RecordingFile]) -> Iterator[Damage]:
 
 def _complete(subject: Subject, other: Subject) -> Subject:
     """A subject, with what another knows where it says nothing."""
-    empty = {name: getattr(other, name) for name in Subject.__slots__ if not getattr(subject, name)}
+    names = (part.name for part in fields(Subject))
+    empty = {name: getattr(other, name) for name in names if not getattr(subject, name)}
     return replace(subject, **empty)
 
 

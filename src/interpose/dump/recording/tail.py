@@ -179,4 +179,4 @@ class _Tail:
         if assembler.header is not None:
             told = subjects_to_facts({number: call.subject for number, call in calls.items()})
             yield Context(facts={**subjects.context(), CALLS: told})
-        yield from (replace(begin_frame(call), flags=call.flags | Flags.CONTINUED) for call in calls.values())
+        yield from (begin_frame(call)._replace(flags=call.flags | Flags.CONTINUED) for call in calls.values())

@@ -18,7 +18,6 @@ import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -114,6 +113,9 @@ LEAST_PACKED: Final = 512
 _QUARTER: Final = 4
 # With these a new file would not do any better, and old ones must not be pushed out by empty ones.
 _DISK_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+# A member of an enumeration takes longer to look up than all else that is done with it here.
+_PLAIN: Final = Packing.PLAIN
+_ZLIB: Final = Packing.ZLIB
 
 
 class RecordingWriter:
@@ -165,15 +167,16 @@ class RecordingWriter:
         """Of the newest file, with what is in the buffer."""
         return 0 if self._out is None else self._out.size
 
-    def write(self, frame: Frame, subject: Subject = NO_SUBJECT) -> None:
+    def write(self, frame: Frame, subject: Subject = NO_SUBJECT, wire: bytes = b"") -> None:
         """One frame, and whom its call is about as far as it is known: that is for the index.
 
+        `wire` is what `encode` makes of the frame, if that is at hand.
         The HEADER of another relay process begins a new file. An index or trailer is of another file and left out.
         """
         if isinstance(frame, Header):
             self._new_session(frame)
         elif not isinstance(frame, Index | Trailer):
-            self._write(frame, subject)
+            self._write(frame, subject, wire)
 
     def flush(self) -> None:
         """Hand over to the system what is in the buffer. Goes on in a new FILE if somebody took the old one away."""
@@ -189,14 +192,19 @@ class RecordingWriter:
         self._end_file(sync=True)
         self._closed = True
 
-    def _write(self, frame: Frame, subject: Subject) -> None:
+    def _write(self, frame: Frame, subject: Subject, wire: bytes) -> None:
+        packed = _packed(frame)
         try:
-            data = encode(_packed(frame))
+            data = wire if wire and packed is frame else encode(packed)
         except (ValueError, struct.error):
             data = b""  # values that no frame can hold
         if data and self._ready(len(data)) and (out := self._out) is not None:
             begin = out.size
-            self.written += self._attempt(lambda: out.add(data))
+            try:
+                out.add(data)
+                self.written += 1
+            except OSError as error:
+                self._fail(error)
             self._fresh = False
             if self._index is not None:
                 self._index.add(frame, begin, begin + len(data), subject)
@@ -206,19 +214,19 @@ class RecordingWriter:
             self._keep_track(frame, subject)
 
     def _keep_track(self, frame: Frame, subject: Subject) -> None:
-        if isinstance(frame, Dropped):
-            self._doubtful = dict.fromkeys(self._calls)
-        elif isinstance(frame, Begin | Message | End):
+        if isinstance(frame, Message):
             self._doubtful.pop(frame.number, None)
-        if isinstance(frame, Begin):
-            self._calls.pop(frame.number, None)
+            if subject and frame.number in self._calls:
+                self._calls[frame.number] = self._calls[frame.number][0], subject
+        elif isinstance(frame, End):
+            self._forget(frame.number)
+        elif isinstance(frame, Begin):
+            self._forget(frame.number)
             if len(self._calls) >= KEPT_CALLS:
                 self._forget(next(iter(self._doubtful or self._calls)))
             self._calls[frame.number] = frame, subject
-        elif isinstance(frame, End):
-            self._calls.pop(frame.number, None)
-        elif isinstance(frame, Message) and subject and frame.number in self._calls:
-            self._calls[frame.number] = self._calls[frame.number][0], subject
+        elif isinstance(frame, Dropped):
+            self._doubtful = dict.fromkeys(self._calls)
 
     def _forget(self, number: int) -> None:
         """A call is not continued any more."""
@@ -259,8 +267,9 @@ class RecordingWriter:
         return self._attempt(self._resume if self.path.exists() else self._rotate)
 
     def _is_full(self, out: BufferedFile, size: int) -> bool:
-        index = 0 if self._index is None else self._index.size
-        return self._max_bytes > 0 and self._limit < out.size + size + index and not self._fresh
+        if not self._max_bytes or self._fresh:
+            return False
+        return self._limit < out.size + size + (0 if self._index is None else self._index.size)
 
     def _resume(self) -> None:
         """Go on after a failure: in the same file if possible."""
@@ -319,7 +328,7 @@ class RecordingWriter:
         if any(self._unreported):
             yield Dropped(frames=self._unreported[0], size=self._unreported[1], time=self._now()), NO_SUBJECT
         for begin, subject in self._calls.values():
-            yield replace(begin, flags=begin.flags | Flags.CONTINUED), subject
+            yield begin._replace(flags=begin.flags | Flags.CONTINUED), subject
 
     def _context_facts(self) -> Mapping[str, Any]:
         """What is known, as much of it as fits. The newest is last in each of its parts."""
@@ -380,15 +389,18 @@ class RecordingWriter:
         try:
             action()
         except OSError as error:
-            if self.error is None or self.error.errno != error.errno:
-                self.error = error
-            self._retry_at = self._clock() + RETRY
-            self._index = None  # it tells of frames that are not there
-            if self._out is not None:
-                self._lose(self._out.lost, self._out.lost_bytes)
-                self._out.lost = self._out.lost_bytes = 0
+            self._fail(error)
             return False
         return True
+
+    def _fail(self, error: OSError) -> None:
+        if self.error is None or self.error.errno != error.errno:
+            self.error = error
+        self._retry_at = self._clock() + RETRY
+        self._index = None  # it tells of frames that are not there
+        if self._out is not None:
+            self._lose(self._out.lost, self._out.lost_bytes)
+            self._out.lost = self._out.lost_bytes = 0
 
     def _lose(self, frames: int, size: int) -> None:
         self.lost += frames
@@ -408,7 +420,7 @@ def _newer_half(part: Mapping[str, Any]) -> dict[str, Any]:
 
 def _packed(frame: Frame) -> Frame:
     """A message with its body packed, if that makes it smaller."""
-    if not isinstance(frame, Message) or frame.packing is not Packing.PLAIN or len(frame.body) < LEAST_PACKED:
+    if not isinstance(frame, Message) or frame.packing is not _PLAIN or len(frame.body) < LEAST_PACKED:
         return frame
     body = zlib.compress(frame.body, 1)
-    return replace(frame, packing=Packing.ZLIB, body=body) if len(body) < len(frame.body) else frame
+    return frame._replace(packing=_ZLIB, body=body) if len(body) < len(frame.body) else frame

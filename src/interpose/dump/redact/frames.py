@@ -6,7 +6,6 @@ is written anew from what was understood of it, so that nothing stays in it that
 redacted before stay as they are.
 """
 
-from dataclasses import replace
 from typing import Final
 
 from interpose.config.dump_redaction import Redaction as Redaction
@@ -15,12 +14,28 @@ from interpose.cri.methods import Method, method_of_path
 from interpose.cri.parser import CriParser
 from interpose.dump.decode.raw_protobuf import wire_summary
 from interpose.dump.model.call import KEPT_CALLS, SESSION
-from interpose.dump.model.frames import MAX_PAYLOAD, Begin, DamagedFrameError, End, Frame, Header, Message, Packing
-from interpose.dump.redact.patterns import REDACTED, hide_credentials, hides_metadata
+from interpose.dump.model.frames import (
+    MAX_PAYLOAD,
+    Begin,
+    DamagedFrameError,
+    End,
+    Frame,
+    Header,
+    Message,
+    Metadata,
+    Packing,
+)
+from interpose.dump.redact.patterns import REDACTED, Memo, hide_credentials, hides_metadata
 from interpose.dump.redact.plan import Plan, Plans
 
 WITHHELD: Final = "not decoded, withheld by redaction; use --dump-redact=none to keep it"
+# Clients send the same metadata with all of their calls: that of so many, and of this size, is looked through once.
+_MOST_KNOWN: Final = 256
+_LONGEST_KNOWN: Final = 1024
 LARGEST: Final = MAX_PAYLOAD - 1024  # marks may make a message longer than what fits into a frame
+# A member of an enumeration takes longer to look up than all else that is done with it here.
+_ABSENT: Final = Packing.ABSENT
+_PLAIN: Final = Packing.PLAIN
 
 
 class _Type:
@@ -42,6 +57,8 @@ class Redactor:
         self._plans = Plans(redaction)
         self._types: dict[str, _Type] = {}
         self._methods: dict[int, Method | None] = {}
+        self._hides = Memo(hides_metadata)
+        self._metadata: dict[Metadata, Metadata] = {}  # redacted, of calls that came before
         self._session: object = None
 
     def frame(self, frame: Frame) -> Frame:
@@ -54,8 +71,8 @@ class Redactor:
             return self._begin(frame)
         if isinstance(frame, End):
             self._methods.pop(frame.number, None)
-            message = hide_credentials(frame.message)
-            return frame if message == frame.message else replace(frame, message=message)
+            message = hide_credentials(frame.message) if frame.message else ""
+            return frame if message == frame.message else frame._replace(message=message)
         if isinstance(frame, Header):
             if frame.facts.get(SESSION) != self._session:
                 self._methods.clear()  # numbers of another process mean other calls
@@ -67,13 +84,21 @@ class Redactor:
         if len(self._methods) >= KEPT_CALLS:
             self._methods.pop(next(iter(self._methods)))
         self._methods[frame.number] = method_of_path(frame.path.encode(errors="surrogateescape"))
-        metadata = tuple(
-            (key, REDACTED if hides_metadata(key) else hide_credentials(value)) for key, value in frame.metadata
-        )
-        return frame if metadata == frame.metadata else replace(frame, metadata=metadata)
+        metadata = self._metadata.get(frame.metadata)
+        if metadata is None:
+            metadata = self._hidden(frame.metadata)
+        return frame if metadata == frame.metadata else frame._replace(metadata=metadata)
+
+    def _hidden(self, metadata: Metadata) -> Metadata:
+        hidden = tuple((key, REDACTED if self._hides[key] else hide_credentials(value)) for key, value in metadata)
+        if sum(len(key) + len(value) for key, value in metadata) <= _LONGEST_KNOWN:
+            if len(self._metadata) >= _MOST_KNOWN:
+                self._metadata.clear()
+            self._metadata[metadata] = hidden
+        return hidden
 
     def _message(self, frame: Message) -> Message:
-        if frame.packing is Packing.ABSENT:
+        if frame.packing is _ABSENT:
             return frame
         method = self._methods.get(frame.number)
         if method is None:
@@ -99,7 +124,7 @@ class Redactor:
             return frame
         if len(data) > self._largest:
             return _withheld(frame)
-        return replace(frame, packing=Packing.PLAIN, size=len(data), body=data)
+        return frame._replace(packing=_PLAIN, size=len(data), body=data)
 
 
 def _withheld(frame: Message) -> Message:
@@ -107,4 +132,4 @@ def _withheld(frame: Message) -> Message:
         summary = wire_summary(frame.data, contents=False)
     except DamagedFrameError:
         summary = f"{frame.size} bytes, damaged"
-    return replace(frame, packing=Packing.ABSENT, body=f"{WITHHELD}: {summary}".encode())
+    return frame._replace(packing=_ABSENT, body=f"{WITHHELD}: {summary}".encode())

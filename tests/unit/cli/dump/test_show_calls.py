@@ -2,7 +2,6 @@
 
 import json
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -123,7 +122,7 @@ def sessions(tmp_path: Path) -> Path:
     for session, hours in (("a", 0), ("b", 1)):
         writer = RecordingWriter(path, header_facts={**HEADER.facts, SESSION: session})
         for frame in story_frames()[1:]:
-            writer.write(replace(frame, time=frame.time + hours * HOUR) if isinstance(frame, Begin) else frame)
+            writer.write(frame._replace(time=frame.time + hours * HOUR) if isinstance(frame, Begin) else frame)
         writer.close()
     return path
 
@@ -180,8 +179,8 @@ def test_a_file_that_is_missing_ends_calls(tmp_path: Path) -> None:
     """Those that do not go on in the file behind it."""
     path = tmp_path / "gap.crirec"
     begin = Begin(number=1, time=START, path="/runtime.v1.RuntimeService/Version")
-    first: list[Frame] = [Header(facts={SESSION: "s", "part": 1}), begin, replace(begin, number=2)]
-    third: list[Frame] = [Header(facts={SESSION: "s", "part": 3}), replace(begin, number=2, flags=Flags.CONTINUED)]
+    first: list[Frame] = [Header(facts={SESSION: "s", "part": 1}), begin, begin._replace(number=2)]
+    third: list[Frame] = [Header(facts={SESSION: "s", "part": 3}), begin._replace(number=2, flags=Flags.CONTINUED)]
     write_recording(tmp_path / "gap.000001.crirec", first)
     write_recording(path, [*third, End(number=2, elapsed=1, code=0)])
     result = run(path, "--strict", "-o", "jsonl")

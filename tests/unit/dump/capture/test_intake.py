@@ -1,9 +1,12 @@
 """What comes out of a relay: redacted before anybody sees it, and put together."""
 
+from pathlib import Path
+
 from interpose.config.dump_redaction import parse_redaction
 from interpose.dump.capture.intake import Intake
 from interpose.dump.model.call import CallEventKind
-from interpose.dump.model.frames import Context, Message, encode
+from interpose.dump.model.frames import Begin, Context, End, Message, encode
+from interpose.dump.recording.writer import RecordingWriter
 from interpose.dump.redact.frames import Redactor
 from interpose.testing.recordings import HEADER, story_frames
 
@@ -45,3 +48,25 @@ def test_context_teaches_names() -> None:
     context = source.subjects.context()
     it.feed(encode(HEADER) + encode(Context(facts=context)))
     assert it.subjects.context() == context
+
+
+def test_bytes_of_a_frame_are_handed_on_unless_a_secret_was_in_it() -> None:
+    """So they are as good as the frame: encoding it again gives them."""
+    data = b"".join(map(encode, story_frames()))
+    kept = [(event.frame, event.wire) for event in intake().feed(data) if event.wire]
+    assert kept == [(frame, encode(frame)) for frame, _ in kept]
+    changed = [event.frame for event in intake().feed(data) if not event.wire]
+    assert any(isinstance(frame, Message) and b"<redacted>" in frame.data for frame in changed)
+    assert {type(frame) for frame, _ in kept} == {Begin, Message, End}
+
+
+def test_a_recording_is_the_same_from_frames_and_from_their_bytes(tmp_path: Path) -> None:
+    """Also of bodies that are packed on the way."""
+    data = b"".join(map(encode, story_frames()))
+    files = [tmp_path / "frames.crirec", tmp_path / "bytes.crirec"]
+    for path in files:
+        writer = RecordingWriter(path, header_facts=HEADER.facts, now=lambda: 0)
+        for event in intake().feed(data):
+            writer.write(event.frame, wire=event.wire if path is files[1] else b"")
+        writer.close()
+    assert files[0].read_bytes() == files[1].read_bytes()

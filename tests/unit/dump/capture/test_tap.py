@@ -20,18 +20,18 @@ class Headers:
         return [(b":path", b"/x"), (b"te", b"trailers"), (b"user-agent", b"grpc-go"), (b"x", b"\xff")]
 
 
-class Reader(FrameQueue):
+class Reader:
     """A reader that keeps what it is given."""
 
     def __init__(self, interest: Interest, *, only: str = "", limit: int = 10_000) -> None:
-        super().__init__(
+        self.queue = FrameQueue(
             "reader", lambda name: interest if only in ("", name) else Interest.NONE, limit=limit, wall=lambda: 0
         )
 
     @property
     def got(self) -> list[Frame]:
         """Frames."""
-        found = [decode(data)[0] for data in self._queue]
+        found = [decode(data)[0] for data in self.queue._queue]
         return [one for one in found if one is not None]
 
 
@@ -43,7 +43,7 @@ class Node:
         self._time = 0
         self.tap = DumpTap(lambda: 1000, self._clock, self._tell)
         for one in readers:
-            self.tap.attach(one)
+            self.tap.attach(one.queue)
 
     def _clock(self) -> int:
         self._time += 1
@@ -91,6 +91,30 @@ def test_frames_of_a_call() -> None:
     assert end == End(number=1, elapsed=5, code=5, message="gone", changed_by=("hook",))
     assembler = Assembler()
     assert [event.kind for event in assembler.feed_all(reader.got)][-1] == "end"
+
+
+class Block(Headers):
+    """The request's fields, as the connection hands them on."""
+
+    def __init__(self, value: bytes) -> None:
+        self.wire = value
+        self._value = value
+
+    def items(self) -> list[tuple[bytes, bytes]]:
+        """One of them differs from call to call."""
+        return [(b":path", b"/x"), (b"x", self._value)]
+
+
+def test_metadata_belongs_to_its_call() -> None:
+    """Also if it came before, if it is too long to be kept, and after many others."""
+    reader = Reader(Interest.CALLS, limit=1 << 20)
+    node = Node(reader)
+    values = [b"a", b"b" * 2000, b"a", *(b"%d" % number for number in range(200)), b"a", b"b" * 2000]
+    for number, value in enumerate(values):
+        node.tap.on_begin(Sighting(number, VERSION.paths[0].encode(), VERSION, headers=Block(value)))
+    assert [begin.metadata for begin in reader.got if isinstance(begin, Begin)] == [
+        (("x", value.decode()),) for value in values
+    ]
 
 
 def test_call_of_our_own_has_no_peer() -> None:
@@ -147,14 +171,14 @@ def test_full_reader_loses_the_body_first() -> None:
     node.tap.on_message(call, Direction.REQUEST, bytes(300))
     absent = slow.got[-1]
     assert isinstance(absent, Message)
-    assert (absent.size, absent.absent, slow.bodies_lost) == (300, "not kept, the reader was too slow", 1)
+    assert (absent.size, absent.absent, slow.queue.bodies_lost) == (300, "not kept, the reader was too slow", 1)
     for number in range(2, 9):
         late = node.call(number=number)
         node.tap.on_message(late, Direction.REQUEST, bytes(300))
         node.tap.on_end(late, 0, "", ())
-    assert slow.frames_lost > 0
-    assert quick.frames_lost == 0
-    assert slow.waiting <= 500
+    assert slow.queue.frames_lost > 0
+    assert quick.queue.frames_lost == 0
+    assert slow.queue.waiting <= 500
 
 
 def test_message_larger_than_the_queue_is_told_as_such() -> None:
@@ -172,10 +196,10 @@ def test_reader_that_leaves_gets_nothing_more() -> None:
     reader, stays = Reader(Interest.MESSAGES), Reader(Interest.MESSAGES)
     node = Node(reader, stays)
     call = node.call()
-    node.tap.detach(reader)
-    node.tap.detach(reader)
+    node.tap.detach(reader.queue)
+    node.tap.detach(reader.queue)
     node.tap.on_message(call, Direction.REQUEST, b"ask")
     node.tap.on_end(call, 0, "", ())
     assert (len(reader.got), len(stays.got)) == (1, 3)
-    assert (node.told, node.tap.queues) == (3, (stays,))
+    assert (node.told, node.tap.queues) == (3, (stays.queue,))
     assert node.tap.losses.totals(node.tap.queues)["reader", "frames"] == 4

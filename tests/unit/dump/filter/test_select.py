@@ -1,7 +1,5 @@
 """From frames to the calls somebody wants to see."""
 
-from dataclasses import replace
-
 import pytest
 
 from interpose.dump.filter.language import parse_filter
@@ -129,7 +127,7 @@ def test_what_is_hidden_is_hidden_from_filters_too() -> None:
     """Frames are changed before anybody looks at them."""
 
     def hide(frame: Frame) -> Frame:
-        return replace(frame, size=0, body=b"") if isinstance(frame, Message) else frame
+        return frame._replace(size=0, body=b"") if isinstance(frame, Message) else frame
 
     view = CallSelector(parse_filter(""), lambda _flow, _sides: "", hide=hide)
     assert all(not one.body for flow in view.flows(story_frames()) for one in flow.messages)
@@ -140,7 +138,7 @@ def test_calls_of_a_file_that_is_missing_are_lost() -> None:
     parts = [Header(facts={SESSION: "s", PART: number}) for number in (1, 2, 4)]
     script = Script(header=parts[0])
     first, second, third = (script.begin("Version", b"") for _ in range(3))
-    begun = [replace(frame, flags=Flags.CONTINUED) for frame in script.frames if isinstance(frame, Begin)]
+    begun = [frame._replace(flags=Flags.CONTINUED) for frame in script.frames if isinstance(frame, Begin)]
     before = [*script.frames, parts[1], *begun]
     gap: list[Frame] = [parts[2], Context(facts={}), begun[1]]
     ends = [End(number=number, elapsed=1, code=0) for number in (first, second, third)]

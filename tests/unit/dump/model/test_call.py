@@ -1,7 +1,5 @@
 """Calls put together from frames."""
 
-from dataclasses import replace
-
 import pytest
 
 from interpose.dump.model import call as module
@@ -32,6 +30,7 @@ from interpose.dump.model.frames import (
     Packing,
     Trailer,
 )
+from tests.support.builds import patches_constants
 
 BEGIN = Begin(number=1, time=10, path="/runtime.v1.RuntimeService/CreateContainer", metadata=(("a", "b"),))
 END = End(number=1, elapsed=500, code=0)
@@ -88,7 +87,7 @@ def test_a_call_in_flight_has_no_duration() -> None:
 def test_calls_are_told_apart_by_number() -> None:
     """Their frames may be mixed."""
     assembler = Assembler()
-    assembler.feed_all([BEGIN, replace(BEGIN, number=2), message(number=2), END])
+    assembler.feed_all([BEGIN, BEGIN._replace(number=2), message(number=2), END])
     assert list(assembler.open) == [2]
     assert len(assembler.open[2].messages) == 1
 
@@ -102,7 +101,7 @@ def test_frames_of_a_call_that_began_before_are_nobodys() -> None:
 def test_a_call_that_goes_on_in_another_file_is_the_same_call() -> None:
     """If we saw its beginning; otherwise it begins there."""
     assembler = Assembler()
-    again = replace(BEGIN, flags=Flags.CONTINUED)
+    again = BEGIN._replace(flags=Flags.CONTINUED)
     first = flow_of(assembler.feed(BEGIN))
     assert assembler.feed(again) == CallEvent(CallEventKind.OTHER, first, again)
     assert Assembler().feed(again).kind is CallEventKind.BEGIN
@@ -142,19 +141,21 @@ def test_a_stream_keeps_its_request_and_its_newest_messages() -> None:
     assert flow.forgotten == 3
 
 
+@patches_constants
 def test_calls_that_never_end_do_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest is let go of."""
     monkeypatch.setattr(module, "KEPT_CALLS", 2)
     assembler = Assembler()
-    assembler.feed_all([replace(BEGIN, number=number) for number in (1, 2, 3)])
+    assembler.feed_all([BEGIN._replace(number=number) for number in (1, 2, 3)])
     assert list(assembler.open) == [2, 3]
 
 
+@patches_constants
 def test_a_call_that_takes_the_number_of_another_pushes_out_no_third(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that it replaces made room."""
     monkeypatch.setattr(module, "KEPT_CALLS", 2)
     assembler = Assembler()
-    assembler.feed_all([replace(BEGIN, number=number) for number in (1, 2, 2)])
+    assembler.feed_all([BEGIN._replace(number=number) for number in (1, 2, 2)])
     assert list(assembler.open) == [1, 2]
 
 
@@ -169,7 +170,7 @@ GONE = module.BODY_DROPPED.decode()
 def test_bodies_of_the_oldest_calls_make_room() -> None:
     """Calls whose end was lost must not fill the memory. Which messages there were stays known."""
     assembler = Assembler(kept_bytes=5000)
-    flows = [flow_of(assembler.feed(replace(BEGIN, number=number))) for number in (1, 2, 3)]
+    flows = [flow_of(assembler.feed(BEGIN._replace(number=number))) for number in (1, 2, 3)]
     for number in (1, 2, 3):
         assembler.feed(message(MessageSide.FORWARDED, bytes(2000), number))
     assert [bodies(flow) for flow in flows] == [[GONE], [2000], [2000]]
@@ -183,8 +184,8 @@ def test_calls_that_are_over_do_not_count() -> None:
     """Nor do those of another process, or messages that a stream has let go of."""
     assembler = Assembler(kept_bytes=5000, kept_messages=2)
     for number in (1, 2, 3):
-        assembler.feed_all([replace(BEGIN, number=number), message(body=bytes(4000), number=number)])
-        assembler.feed(replace(END, number=number))
+        assembler.feed_all([BEGIN._replace(number=number), message(body=bytes(4000), number=number)])
+        assembler.feed(END._replace(number=number))
     assembler.feed_all([header("a"), BEGIN, message(body=bytes(4000)), header("b"), BEGIN])
     flow = assembler.open[1]
     for _ in range(5):
@@ -211,9 +212,9 @@ def test_a_context_tells_whom_calls_are_about_that_began_before() -> None:
     context = Context(facts={CALLS: subjects_to_facts({1: WEB, 2: NO_SUBJECT})})
     assembler = Assembler()
     assembler.feed_all([header("a"), context])
-    again = replace(BEGIN, flags=Flags.CONTINUED)
+    again = BEGIN._replace(flags=Flags.CONTINUED)
     assert flow_of(assembler.feed(again)).subject == WEB
-    assert flow_of(assembler.feed(replace(again, number=2))).subject == NO_SUBJECT
+    assert flow_of(assembler.feed(again._replace(number=2))).subject == NO_SUBJECT
     assert flow_of(assembler.feed(BEGIN)).subject == NO_SUBJECT
     assembler.feed(header("b"))
     assert flow_of(assembler.feed(again)).subject == NO_SUBJECT
@@ -240,8 +241,8 @@ def test_the_method_is_known_by_its_path() -> None:
     assert (flow.name, flow.service) == ("CreateContainer", "runtime.v1.RuntimeService")
     assert flow.method is not None
     assert flow.method.request == "CreateContainerRequest"
-    assert whole(replace(BEGIN, path="/other.Service/CreateContainer")).method is None
-    assert whole(replace(BEGIN, path="/x.Y/Z")).method is None
+    assert whole(BEGIN._replace(path="/other.Service/CreateContainer")).method is None
+    assert whole(BEGIN._replace(path="/x.Y/Z")).method is None
 
 
 @pytest.mark.parametrize(
@@ -250,7 +251,7 @@ def test_the_method_is_known_by_its_path() -> None:
         ([message()], END, False),
         ([message(), message(MessageSide.FORWARDED)], END, True),
         ([message(), message(MessageSide.RECEIVED)], None, True),
-        ([message()], replace(END, changed_by=("policy",)), True),
+        ([message()], END._replace(changed_by=("policy",)), True),
         ([], None, False),
     ],
 )
@@ -264,10 +265,10 @@ def test_a_changed_call_is_told_by_its_messages_or_its_end(
 def test_calls_know_where_they_come_from() -> None:
     """And whether somebody could change them."""
     assert not whole(BEGIN).originated
-    assert whole(replace(BEGIN, origin="policy")).originated
+    assert whole(BEGIN._replace(origin="policy")).originated
     assert not whole(BEGIN).intercepted
-    assert whole(replace(BEGIN, flags=Flags.INTERCEPTED)).intercepted
-    assert whole(BEGIN, end=replace(END, code=5)).failed
+    assert whole(BEGIN._replace(flags=Flags.INTERCEPTED)).intercepted
+    assert whole(BEGIN, end=END._replace(code=5)).failed
 
 
 @pytest.mark.parametrize(
@@ -307,7 +308,7 @@ def test_a_call_knows_its_beginning() -> None:
     """The frame is the same; a call that began before says so."""
     flow = flow_of(Assembler().feed(BEGIN))
     assert (begin_frame(flow), flow.continued) == (BEGIN, False)
-    assert flow_of(Assembler().feed(replace(BEGIN, flags=Flags.CONTINUED))).continued
+    assert flow_of(Assembler().feed(BEGIN._replace(flags=Flags.CONTINUED))).continued
 
 
 @pytest.mark.parametrize(("facts", "part"), [({PART: 3}, 3), ({}, 0), ({PART: "x"}, 0)])
@@ -318,10 +319,10 @@ def test_a_header_says_which_part_it_is_of(facts: dict[str, object], part: int) 
 
 def test_a_call_of_docker_is_named_by_its_method_and_path() -> None:
     """It is not a CRI method, whatever its path ends with; calls about different containers are of one sort."""
-    flow = whole(replace(BEGIN, path="/docker/GET /v1.41/containers/0123abcd/json"))
+    flow = whole(BEGIN._replace(path="/docker/GET /v1.41/containers/0123abcd/json"))
     assert (flow.name, flow.service) == ("GET /containers/0123abcd/json", "docker")
     assert flow.method_name == "GET /containers/{id}/json"
     assert flow.http is not None
-    assert whole(replace(BEGIN, path="/docker/GET /runtime.v1.RuntimeService/Version")).method is None
+    assert whole(BEGIN._replace(path="/docker/GET /runtime.v1.RuntimeService/Version")).method is None
     plain = whole(BEGIN)
     assert (plain.method_name, plain.http) == ("CreateContainer", None)

@@ -20,6 +20,7 @@ from interpose.dump.model.frames import (
     encode,
     encode_frame,
 )
+from tests.support.builds import patches_constants
 
 FRAMES: list[Frame] = [
     Begin(number=1, time=1, path="/a/B"),
@@ -131,6 +132,7 @@ def test_the_last_byte_may_be_half_a_mark() -> None:
     assert [(one.offset, one.size) for one in stream.damage] == [(len(DATA), 3)]
 
 
+@patches_constants
 def test_reports_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The count goes on."""
     monkeypatch.setattr(module, "KEPT_DAMAGE", 2)
@@ -145,6 +147,7 @@ def test_damage_is_a_sentence() -> None:
     assert str(Damage(offset=5, size=3, why="why", file="a.crirec")) == "a.crirec: 3 bytes at offset 5: why"
 
 
+@patches_constants
 def test_what_only_looks_like_frames_is_not_looked_at_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Many heads of large frames, each in the others: the time for them is limited. Small frames are still found."""
     looked_at = 0
@@ -173,6 +176,7 @@ def test_a_large_frame_behind_damage_is_found(piece: int) -> None:
     assert (stream.damaged, stream.damaged_bytes) == (1, 20)
 
 
+@patches_constants
 @pytest.mark.parametrize("piece", [100, 1 << 20])
 def test_what_passes_pays_for_the_search(monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
     """Large frames are found again behind what was too much, whatever pieces it came in."""

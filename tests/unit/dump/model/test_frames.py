@@ -2,7 +2,6 @@
 
 import struct
 import zlib
-from dataclasses import replace
 
 import pytest
 
@@ -22,6 +21,7 @@ from interpose.dump.model.frames import (
     FrameKind,
     Header,
     Index,
+    KnownTexts,
     Message,
     MessageSide,
     Packing,
@@ -34,6 +34,7 @@ from interpose.dump.model.frames import (
     pack_fields,
     pack_texts,
 )
+from tests.support.builds import patches_constants
 
 BEGIN = Begin(
     number=7,
@@ -62,8 +63,8 @@ EVERY_KIND: list[Frame] = [
 def test_a_frame_of_every_kind_comes_back(value: Frame) -> None:
     """At any offset, and the next one begins behind it."""
     data = encode(value)
-    assert decode(data) == (value, len(data))
-    assert decode(memoryview(b"xyz" + data + b"rest"), 3) == (value, 3 + len(data))
+    assert decode(data) == (value, data)
+    assert decode(memoryview(b"xyz" + data + b"rest"), 3) == (value, data)
 
 
 def test_fields_of_http_are_texts_in_latin_1() -> None:
@@ -90,7 +91,7 @@ def test_a_recording_begins_with_its_magic() -> None:
 def test_an_unknown_kind_is_passed_over() -> None:
     """It is one of a later version."""
     data = encode_frame(200, b"something")
-    assert decode(data) == (None, len(data))
+    assert decode(data) == (None, data)
 
 
 def test_an_unfinished_frame_is_told_from_a_damaged_one() -> None:
@@ -122,7 +123,7 @@ def test_a_flipped_byte_is_damage_or_nobody_misses_it() -> None:
         broken = bytearray(data)
         broken[at] ^= 0xFF
         if at == 3:
-            assert decode(bytes(broken)) == (MESSAGE, len(data))
+            assert decode(bytes(broken)) == (MESSAGE, bytes(broken))
         else:
             with pytest.raises((DamagedFrameError, EOFError)):
                 decode(bytes(broken))
@@ -168,13 +169,13 @@ def test_long_texts_are_cut() -> None:
 
 def test_text_that_is_not_utf_8_survives() -> None:
     """Metadata may hold any bytes."""
-    value = replace(BEGIN, metadata=(("x-bin", b"\xff\x00".decode(errors="surrogateescape")),))
+    value = BEGIN._replace(metadata=(("x-bin", b"\xff\x00".decode(errors="surrogateescape")),))
     assert decode(encode(value))[0] == value
 
 
 def test_a_packed_body_is_unpacked() -> None:
     """The size is that of the message."""
-    message = replace(MESSAGE, packing=Packing.ZLIB, size=5000, body=zlib.compress(b"y" * 5000))
+    message = MESSAGE._replace(packing=Packing.ZLIB, size=5000, body=zlib.compress(b"y" * 5000))
     assert message.data == b"y" * 5000
     assert message.absent == ""
 
@@ -186,7 +187,7 @@ def test_a_plain_body_is_itself() -> None:
 
 def test_a_body_that_was_not_kept_says_why() -> None:
     """And is empty."""
-    message = replace(MESSAGE, packing=Packing.ABSENT, body=b"too large")
+    message = MESSAGE._replace(packing=Packing.ABSENT, body=b"too large")
     assert (message.data, message.absent) == (b"", "too large")
 
 
@@ -194,7 +195,7 @@ def test_a_body_that_was_not_kept_says_why() -> None:
 def test_a_body_that_cannot_be_unpacked_is_damage(size: int, body: bytes) -> None:
     """Or is not as long as it should be; no more than that is unpacked."""
     with pytest.raises(DamagedFrameError):
-        _ = replace(MESSAGE, packing=Packing.ZLIB, size=size, body=body).data
+        _ = MESSAGE._replace(packing=Packing.ZLIB, size=size, body=body).data
 
 
 def test_sides_know_their_direction() -> None:
@@ -212,7 +213,7 @@ def test_a_code_that_does_not_exist_is_kept_as_the_highest(code: int) -> None:
 
 def test_half_a_pair_in_a_text_is_shown_as_that() -> None:
     """No bytes could be read as it, so it cannot come back."""
-    value, _ = decode(encode(replace(BEGIN, path="/a/\ud800")))
+    value, _ = decode(encode(BEGIN._replace(path="/a/\ud800")))
     assert isinstance(value, Begin)
     assert value.path == "/a/\\ud800"
 
@@ -220,13 +221,14 @@ def test_half_a_pair_in_a_text_is_shown_as_that() -> None:
 @pytest.mark.parametrize("packing", [Packing.PLAIN, Packing.ZLIB])
 def test_a_message_that_would_fill_the_memory_is_damage(packing: Packing) -> None:
     """Nobody writes one; one that was not kept may have been of any size."""
-    large = replace(MESSAGE, packing=packing, size=MAX_PAYLOAD + 1)
+    large = MESSAGE._replace(packing=packing, size=MAX_PAYLOAD + 1)
     with pytest.raises(DamagedFrameError, match="over the limit"):
         decode(encode(large))
-    absent = replace(large, packing=Packing.ABSENT)
+    absent = large._replace(packing=Packing.ABSENT)
     assert decode(encode(absent))[0] == absent
 
 
+@patches_constants
 def test_an_index_that_would_fill_the_memory_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is unpacked up to the limit only, and none that is larger is written."""
     monkeypatch.setattr(module, "MAX_PAYLOAD", 1000)
@@ -238,6 +240,7 @@ def test_an_index_that_would_fill_the_memory_is_damage(monkeypatch: pytest.Monke
         decode(encode_frame(FrameKind.INDEX, zlib.compress(b" " * 1_000_000)))
 
 
+@patches_constants
 def test_json_and_texts_of_too_many_parts_are_damage(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each part takes many times as much memory as room in a file."""
     monkeypatch.setattr(module, "_MAX_PARTS", 3)
@@ -246,4 +249,20 @@ def test_json_and_texts_of_too_many_parts_are_damage(monkeypatch: pytest.MonkeyP
     with pytest.raises(DamagedFrameError, match="too many parts"):
         decode(encode(Context(facts={"a": [[], []]})))
     with pytest.raises(DamagedFrameError, match="too many texts"):
-        decode(encode(replace(BEGIN, metadata=(("a", "b"), ("c", "d")))))
+        decode(encode(BEGIN._replace(metadata=(("a", "b"), ("c", "d")))))
+
+
+def test_texts_that_come_again_are_the_very_same() -> None:
+    """Short ones, of the newest kinds of calls: what is kept is bounded."""
+    known = KnownTexts()
+    texts = pack_texts("/a/B", "client", "user-agent", "grpc-go")
+    first = known.of(texts)
+    assert first == ("/a/B", "client", (("user-agent", "grpc-go"),))
+    assert known.of(bytes(bytearray(texts)))[2] is first[2]
+    long = pack_texts("/a/B", "client", "x", "y" * 2000)
+    assert known.of(long) == known.of(long)
+    assert known.of(long)[2] is not known.of(long)[2]
+    for number in range(300):
+        known.of(pack_texts(f"/a/{number}", "client"))
+    assert known.of(texts) == first
+    assert known.of(texts)[2] is not first[2]

@@ -1,7 +1,5 @@
 """Calls as a list."""
 
-from dataclasses import replace
-
 import pytest
 
 from interpose.dump.model.call import Assembler, CallEventKind, Flow
@@ -93,7 +91,7 @@ def test_what_is_not_in_the_recording_is_marked() -> None:
     """The beginning of a call, its end, and messages that were too many to keep."""
     script = Script()
     number = script.begin("GetContainerEvents", b"")
-    script.frames = [replace(one, flags=Flags.CONTINUED) if isinstance(one, Begin) else one for one in script.frames]
+    script.frames = [one._replace(flags=Flags.CONTINUED) if isinstance(one, Begin) else one for one in script.frames]
     for _ in range(4):
         script.message(number, MessageSide.REPLY, b"1234567890")
     flow = [event.flow for event in Assembler(kept_messages=2).feed_all(script.frames)][-1]

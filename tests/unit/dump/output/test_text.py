@@ -382,3 +382,17 @@ def test_calls_of_docker_are_counted_by_sort() -> None:
     lines = [line.text for one in Assembler().feed_all(frames) for line in text.lines(one)]
     assert len(lines) == 1
     assert lines[0].startswith("(passthrough) REQUEST: GET /containers/{id}/json #2, 2 total")
+
+
+def test_rules_hold_for_any_number_of_names() -> None:
+    """Whoever calls may make up names: what is remembered of them is bounded."""
+    text = TextDump(parse_rules(["reset,short:^Get.*"]), Decoder(), zone=UTC)
+    assembler = Assembler()
+    for number in range(2500):
+        for name in ("Get", "Put"):
+            frames: list[Frame] = [
+                Begin(number=number, time=START, path=f"/a/{name}{number}"),
+                End(number=number, elapsed=0, code=0),
+            ]
+            lines = [line.text for event in assembler.feed_all(frames) for line in text.lines(event)]
+            assert lines == ([f"(passthrough) REQUEST Get{number}"] if name == "Get" else [])

@@ -111,7 +111,7 @@ def test_every_flipped_byte_loses_what_it_touches(path: Path) -> None:
         data[at] ^= 0xFF
         file = RecordingFile(path)
         untouched = [one for one in whole if not one.begin <= at < one.end or at == one.begin + 3]
-        assert list(file.placed()) == untouched
+        assert [one[:3] for one in file.placed()] == [one[:3] for one in untouched]
         assert file.damaged == len(whole) - len(untouched)
         assert all(one.file == str(path) for one in file.damage)
         assert (file.rows() is not None) is (whole[-2] in untouched and whole[-1] in untouched)

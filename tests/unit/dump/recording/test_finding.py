@@ -70,7 +70,7 @@ def test_the_index_and_reading_give_the_same(path: Path, max_bytes: int) -> None
 def test_all_relay_processes_are_meant(path: Path) -> None:
     """What did not end comes behind the others of its process."""
     write(path, story_frames(), session="a")
-    later = [replace(one, time=one.time + HOUR) if isinstance(one, Begin) else one for one in story_frames()]
+    later = [one._replace(time=one.time + HOUR) if isinstance(one, Begin) else one for one in story_frames()]
     write(path, later, session="b")
     with open_recording([path]) as recording:
         flows = list(find_calls(recording, lambda number: number in (3, 8)) or [])

@@ -2,7 +2,6 @@
 
 import zlib
 from base64 import b64encode
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from interpose.dump.model.call import Subject
 from interpose.dump.model.frames import Begin, Dropped, End, Flags, Index, Message, MessageSide, decode, encode
 from interpose.dump.recording import index as module
 from interpose.dump.recording.index import IndexBuilder, read_index
+from tests.support.builds import patches_constants
 
 BEGIN = Begin(number=1, time=-5, path="/a/B", origin="policy", flags=Flags.INTERCEPTED)
 END = End(number=1, elapsed=9, code=5)
@@ -27,7 +27,7 @@ def built() -> IndexBuilder:
     builder = IndexBuilder()
     builder.add(BEGIN, 100, 150)
     builder.add(message(MessageSide.REQUEST), 150, 160, WEB)
-    builder.add(replace(BEGIN, number=2, path="/a/C", origin="client", flags=Flags.NONE), 160, 200)
+    builder.add(BEGIN._replace(number=2, path="/a/C", origin="client", flags=Flags.NONE), 160, 200)
     builder.add(END, 200, 230)
     builder.add(Dropped(frames=1, size=1, time=1), 230, 250)
     return builder
@@ -53,7 +53,7 @@ def test_rows_survive_the_frame() -> None:
 
 
 @pytest.mark.parametrize(
-    "frame", [message(MessageSide.FORWARDED), message(MessageSide.RECEIVED), replace(END, changed_by=("x",))]
+    "frame", [message(MessageSide.FORWARDED), message(MessageSide.RECEIVED), END._replace(changed_by=("x",))]
 )
 def test_a_changed_call_is_marked(frame: Message | End) -> None:
     """By a message or by its end."""
@@ -76,7 +76,7 @@ def test_a_call_that_is_continued_in_the_same_file_is_one_row() -> None:
     """As behind a gap."""
     builder = IndexBuilder()
     builder.add(BEGIN, 1, 2)
-    builder.add(replace(BEGIN, flags=Flags.CONTINUED), 2, 3)
+    builder.add(BEGIN._replace(flags=Flags.CONTINUED), 2, 3)
     assert [row.begin for row in builder.rows()] == [1]
 
 
@@ -86,17 +86,18 @@ def test_too_many_calls_have_no_index() -> None:
     builder.add(BEGIN, 1, 2)
     assert builder.facts() is not None
     for number in (2, 3):
-        builder.add(replace(BEGIN, number=number), 2, 3)
+        builder.add(BEGIN._replace(number=number), 2, 3)
     assert builder.facts() is None
     assert builder.size == 0
 
 
+@patches_constants
 def test_calls_in_flight_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is let go of never ends for the index."""
     monkeypatch.setattr(module, "KEPT_CALLS", 1)
     builder = IndexBuilder()
     builder.add(BEGIN, 1, 2)
-    builder.add(replace(BEGIN, number=2), 2, 3)
+    builder.add(BEGIN._replace(number=2), 2, 3)
     builder.add(END, 3, 4)
     assert [row.end for row in builder.rows()] == [0, 0]
 
@@ -106,9 +107,9 @@ def test_the_size_is_guessed_high_enough() -> None:
     builder = IndexBuilder()
     for number in range(1, 3000):
         mixed = (number * 2654435761) % (1 << 32)
-        builder.add(replace(BEGIN, number=number, time=mixed << 20, path=f"/a/M{mixed % 50}"), mixed, mixed)
+        builder.add(BEGIN._replace(number=number, time=mixed << 20, path=f"/a/M{mixed % 50}"), mixed, mixed)
         subject = Subject(pod=f"pod-{mixed}", container_id=f"{mixed:064x}")
-        builder.add(replace(END, number=number, elapsed=mixed), mixed, mixed + 1, subject)
+        builder.add(END._replace(number=number, elapsed=mixed), mixed, mixed + 1, subject)
     facts = builder.facts()
     assert facts is not None
     assert len(encode(Index(facts=facts))) < builder.size
@@ -152,15 +153,16 @@ def test_a_code_that_does_not_exist_is_kept_as_the_highest() -> None:
     """As in its frame."""
     builder = IndexBuilder()
     builder.add(BEGIN, 0, 10)
-    builder.add(replace(END, code=999), 10, 20)
+    builder.add(END._replace(code=999), 10, 20)
     assert [row.code for row in builder.rows()] == [255]
 
 
+@patches_constants
 def test_a_call_that_takes_the_number_of_another_pushes_out_no_third(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that it replaces made room."""
     monkeypatch.setattr(module, "KEPT_CALLS", 2)
     builder = IndexBuilder()
     for number in (1, 2, 2):
-        builder.add(replace(BEGIN, number=number), 0, 10)
-    builder.add(replace(END, number=1), 10, 20)
+        builder.add(BEGIN._replace(number=number), 0, 10)
+    builder.add(END._replace(number=1), 10, 20)
     assert [row.end for row in builder.rows()] == [20, 0, 0]

@@ -10,6 +10,7 @@ import pytest
 
 from interpose.dump.recording import writer as module
 from interpose.dump.recording.writer import BufferedFile
+from tests.support.builds import patches_constants
 
 
 @pytest.fixture
@@ -50,6 +51,7 @@ def test_records_are_written_when_told(out: BufferedFile, path: Path) -> None:
     assert (path.read_bytes(), out.size) == (b"before12", 8)
 
 
+@patches_constants
 def test_a_full_buffer_is_written(out: BufferedFile, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So that it is bounded."""
     monkeypatch.setattr(module, "BUFFER_BYTES", 4)

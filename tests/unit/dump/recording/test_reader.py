@@ -12,6 +12,7 @@ from interpose.dump.recording import file_reader
 from interpose.dump.recording.reader import Recording, open_recording, rotated_set
 from interpose.dump.recording.writer import RecordingWriter
 from interpose.errors import ConfigError
+from tests.support.builds import patches_constants
 
 WEB = Subject(namespace="shop", pod="web")
 PATH = "/runtime.v1.RuntimeService/"
@@ -229,6 +230,7 @@ def test_an_index_that_leads_elsewhere_is_not_believed(path: Path) -> None:
     assert len(flow.messages) == 1
 
 
+@patches_constants
 def test_calls_that_are_let_go_of_are_not_lost(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With too many in flight, or two of one number."""
     monkeypatch.setattr("interpose.dump.model.call.KEPT_CALLS", 2)

@@ -1,7 +1,6 @@
 """Writing recordings: files, their beginnings and ends, rotation."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from interpose.dump.model.frames import (
 from interpose.dump.recording.files import rotated_set
 from interpose.dump.recording.writer import RecordingWriter
 from interpose.errors import ConfigError
+from tests.support.builds import patches_constants
 
 FACTS = {SESSION: "one", "host": "node-1"}
 WEB = Subject(namespace="shop", pod="web")
@@ -168,7 +168,7 @@ def test_calls_in_flight_go_on_in_the_next_file(path: Path) -> None:
     recording.close()
     old, new = map(read, rotated_set(path))
     assert kinds(new)[:3] == "HCB"
-    assert new[2] == replace(begin, flags=Flags.CONTINUED)
+    assert new[2] == begin._replace(flags=Flags.CONTINUED)
     for frames in (old, new):
         index = next(one for one in frames if isinstance(one, Index))
         assert index.facts["calls"] == 1
@@ -213,6 +213,7 @@ def test_a_context_that_cannot_be_cut_is_left_out(path: Path, facts: dict[str, A
     assert read(path)[1] == Context(facts={})
 
 
+@patches_constants
 def test_a_context_larger_than_a_frame_is_cut(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also if files may be of any size."""
     monkeypatch.setattr("interpose.dump.model.frames.MAX_PAYLOAD", 5000)

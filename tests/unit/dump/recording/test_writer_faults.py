@@ -2,7 +2,6 @@
 
 import errno
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from interpose.dump.model.call import SESSION
 from interpose.dump.model.frames import Begin, Dropped, Flags
 from interpose.dump.recording.files import rotated_set
 from interpose.dump.recording.writer import RETRY
+from tests.support.builds import patches_constants
 from tests.unit.dump.recording.test_writer import Clock, call, kinds, path, read, state, writer
 
 __all__ = ["path"]  # a fixture
@@ -74,7 +74,7 @@ def test_a_full_disk_loses_frames_and_says_so(path: Path, disk: Disk) -> None:
     dropped = frames[3]
     assert isinstance(dropped, Dropped)
     assert dropped.frames == 4
-    assert frames[4] == replace(call(1)[0], flags=Flags.CONTINUED)
+    assert frames[4] == call(1)[0]._replace(flags=Flags.CONTINUED)
     assert state(recording) == (0, 4)
     assert rotated_set(path) == [path]
 
@@ -236,6 +236,7 @@ def test_a_predecessor_goes_on_if_the_name_is_free_again(path: Path) -> None:
     assert state(old) == (0, 1)
 
 
+@patches_constants
 def test_calls_in_flight_are_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest is not continued then."""
     monkeypatch.setattr("interpose.dump.recording.writer.KEPT_CALLS", 1)
@@ -262,6 +263,7 @@ def test_files_that_cannot_be_removed_stay(path: Path, monkeypatch: pytest.Monke
     assert len(rotated_set(path)) == 2
 
 
+@patches_constants
 def test_an_index_too_large_for_a_frame_is_left_out(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Readers do without."""
     monkeypatch.setattr("interpose.dump.model.frames.MAX_PAYLOAD", 200)

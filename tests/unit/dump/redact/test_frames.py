@@ -398,3 +398,15 @@ def test_messages_of_all_methods_stay_readable(redaction: str) -> None:
             except DamagedFrameError:
                 pytest.fail("cannot be unpacked")
     assert count > 150
+
+
+def test_metadata_that_comes_again_is_hidden_again() -> None:
+    """Also what is too long to be remembered, and when there was much else in between."""
+    redactor = Redactor(parse_redaction("default"))
+    cases = [(("authorization", "Bearer abc"), ("user-agent", "go")), (("x-token", "t" * 2000),), ()]
+    hidden = [(("authorization", R), ("user-agent", "go")), (("x-token", R),), ()]
+    for number in range(300):
+        other = begin("Version", number, (("x-number", f"a=b,password={number}"),))
+        assert redactor.frame(other) == other._replace(metadata=(("x-number", f"a=b,password={R}"),))
+        for case, expected in zip(cases, hidden, strict=True):
+            assert redactor.frame(begin("Version", number, case)) == begin("Version", number, expected)

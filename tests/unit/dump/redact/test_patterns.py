@@ -182,3 +182,14 @@ def test_a_memo_does_not_keep_what_is_long() -> None:
     memo = Memo(len)
     assert memo["x" * 10_000] == 10_000
     assert not memo
+
+
+@pytest.mark.parametrize("text", ["", "me@host", "00-4bf92f3577b34da6-00f067aa0ba902b7-01", "grpc-go/1.72.1"])
+def test_what_cannot_hold_a_secret_stays(text: str) -> None:
+    """Most metadata is of this kind."""
+    assert hide_credentials(text) == text
+
+
+def test_a_secret_within_another_is_hidden_with_it() -> None:
+    """Both rules find a part of the same text."""
+    assert hide_credentials("Bearer password=abc") == "Bearer <redacted>"

@@ -1,6 +1,5 @@
 """The recorded answer to a request."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -277,7 +276,7 @@ def test_answers_are_in_the_order_of_the_recording() -> None:
     for body in (b"1", b"2"):
         script.call("Version", b"", body)
     frames = [
-        replace(one, time=one.time - 10**12) if isinstance(one, Begin) and one.number > 1 else one
+        one._replace(time=one.time - 10**12) if isinstance(one, Begin) and one.number > 1 else one
         for one in script.frames
     ]
     found = Answers(recorded_calls(frames), message_of)

@@ -1,12 +1,11 @@
 """What came before what, in a recording."""
 
-from dataclasses import replace
-
 import pytest
 
 from interpose.dump.model.frames import Begin, Context, End, Flags, Frame, Header, Message, MessageSide
 from interpose.dump.replay.selection import recorded_calls
 from interpose.testing.recordings import Script
+from tests.support.builds import patches_constants
 
 DAY = 24 * 3600 * 10**9
 PATH = "/runtime.v1.RuntimeService/Version"
@@ -71,6 +70,7 @@ def test_a_number_that_comes_again_is_another_call() -> None:
     assert [(one.begin, one.ended) for one in recorded_calls(going_on)] == [(0, 2)]
 
 
+@patches_constants
 def test_calls_that_are_forgotten_are_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """They have no end."""
     monkeypatch.setattr("interpose.dump.model.call.KEPT_CALLS", 2)
@@ -89,5 +89,5 @@ def test_messages_of_nobody_are_passed_over() -> None:
 def test_time_only_goes_on() -> None:
     """A clock that is set back or far ahead takes no time; pauses are what they were."""
     times = [5 * DAY, 5 * DAY + 7, 5 * DAY - 100, 5 * DAY - 90, 50 * DAY, 51 * DAY]
-    frames = [replace(begin(number), time=time) for number, time in enumerate(times)]
+    frames = [begin(number)._replace(time=time) for number, time in enumerate(times)]
     assert [one.at for one in recorded_calls(frames)] == [0, 7, 7, 17, 17, 17 + DAY]

@@ -1,6 +1,5 @@
 """What is made again, and in which order."""
 
-from dataclasses import replace
 from typing import Any
 
 from interpose._pb import cri_pb2 as cri
@@ -194,7 +193,7 @@ def test_a_clock_that_is_set_changes_nothing_but_pauses() -> None:
     usual = plan_of(script.frames)
     for jump in (-60 * 10**9, 50 * 365 * 24 * 3600 * 10**9):
         frames = [
-            replace(one, time=one.time + jump) if isinstance(one, Begin) and one.number > 1 else one
+            one._replace(time=one.time + jump) if isinstance(one, Begin) and one.number > 1 else one
             for one in script.frames
         ]
         plan = make_plan(recorded_calls(frames), ReplayChoices(), message_of)
