@@ -70,10 +70,10 @@ class Plan:
     lives: Sequence[Workload]
 
 
-def choose(only: str, scale: float) -> Plan:
+def choose(only: str, scale: float, before: Path | None = None) -> Plan:
     """What --only leaves: contestants and workloads by name; naming none of a kind leaves all of it."""
     names = {name.strip() for name in only.split(",") if name.strip()}
-    people = (*docker_contestants(), hooked())
+    people = (*docker_contestants(before), hooked())
     requests, bulk = request_workloads(scale), bulk_workloads(scale)
     lives = (*life_workloads(FAKE_DOCKER, scale), *life_workloads(DOCKERD, scale))
     loads = {load.name for load in (*requests, *bulk)} | {"lives"}
@@ -158,7 +158,7 @@ def rounds(bench: DockerBench, plan: Plan, sockets: Sockets, count: int) -> Iter
 
 def run(args: argparse.Namespace, folder: Path) -> DockerResults:
     scale = QUICK if args.quick else 1.0
-    plan = choose(args.only, scale)
+    plan = choose(args.only, scale, args.before)
     for contestant in plan.people:
         if reason := contestant.missing():
             raise LabError(f"{contestant.name}: {reason}")
@@ -209,6 +209,9 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"interleaved rounds (default {ROUNDS})")
     parser.add_argument("--quick", action="store_true", help="a tenth of the calls and bytes, for a quick look")
     parser.add_argument("--only", default="", help="comma separated: workloads, 'lives', contestants")
+    parser.add_argument(
+        "--before", type=Path, help="the program `interpose` of another version, measured beside this one"
+    )
     parser.add_argument("--json", type=Path, help="write all samples to this file")
     parser.add_argument("--output", type=Path, help="write the section to this page (markdown)")
     return parser.parse_args(argv)

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from bench.contestants import CACHED_BYTECODE, DIRECT, OURS, YARDSTICK, Contestant, no_interpose
+from bench.contestants import (
+    BEFORE,
+    CACHED_BYTECODE,
+    COMPILED,
+    COMPILED_PROGRAM,
+    DIRECT,
+    OURS,
+    YARDSTICK,
+    Contestant,
+    no_compiled,
+    no_interpose,
+)
 from interpose.cli.common.admin_client import ask
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.hookserver import register
 from tests.support.lab.processes import Child, missing_programs
-from tests.support.lab.relay import relay_argv
+from tests.support.lab.relay import program, relay_argv
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,16 +94,29 @@ http {{
 """
 
 
-def docker_contestants() -> tuple[Contestant, ...]:
-    """Everybody that only passes requests on."""
+def docker_contestants(before: Path | None = None) -> tuple[Contestant, ...]:
+    """Everybody that only passes requests on; `before` is the program of another version, measured beside them."""
+    earlier = [(BEFORE, "interpose, before", before)] if before else []
     return (
         Contestant(name=DIRECT, title="none (direct)", start=None, missing=lambda: None),
-        Contestant(name=SOCAT, title="socat (bytes)", start=_socat, missing=lambda: missing_programs("socat")),
+        Contestant(
+            name=SOCAT, title="socat (bytes)", start=_socat, missing=lambda: missing_programs("socat"), forks=True
+        ),
         Contestant(name=NGINX, title="nginx, 1 process", start=_nginx, missing=lambda: missing_programs("nginx")),
         Contestant(
             name=YARDSTICK, title="HAProxy, 1 thread", start=_haproxy, missing=lambda: missing_programs("haproxy")
         ),
-        Contestant(name=OURS, title="interpose", start=_interpose, missing=no_interpose),
+        Contestant(name=OURS, title="interpose", start=partial(_interpose, program()), missing=no_interpose),
+        Contestant(
+            name=COMPILED,
+            title="interpose, compiled",
+            start=partial(_interpose, COMPILED_PROGRAM),
+            missing=no_compiled,
+        ),
+        *(
+            Contestant(name=name, title=title, start=partial(_interpose, executable), missing=lambda: None)
+            for name, title, executable in earlier
+        ),
     )
 
 
@@ -122,8 +147,8 @@ def _nginx(folder: Path, listen: Path, backend: Path) -> Child:
     return _listening(["nginx", "-e", str(own / "nginx.log"), "-c", str(config)], listen)
 
 
-def _interpose(folder: Path, listen: Path, backend: Path) -> Child:
-    return _relay(folder / f"{listen.name}.d", listen, backend)
+def _interpose(executable: Path, folder: Path, listen: Path, backend: Path) -> Child:
+    return _relay(executable, folder / f"{listen.name}.d", listen, backend)
 
 
 def _hooked(folder: Path, listen: Path, backend: Path) -> Child:
@@ -132,7 +157,7 @@ def _hooked(folder: Path, listen: Path, backend: Path) -> Child:
     hooks.mkdir(exist_ok=True)
     hooks.chmod(0o755)
     register(hooks, "plugin", folder / PLUGIN_SOCKET, hooks=tuple(HookPoint))
-    child = _relay(hooks, listen, backend)
+    child = _relay(program(), hooks, listen, backend)
     child.wait_listening(_admin(listen))
     child.wait_until(
         lambda: [one["state"] for one in ask(str(_admin(listen)), "GET", "/v1/hooks")["plugins"]] == ["connected"],
@@ -141,10 +166,11 @@ def _hooked(folder: Path, listen: Path, backend: Path) -> Child:
     return child
 
 
-def _relay(hooks: Path, listen: Path, backend: Path) -> Child:
+def _relay(executable: Path, hooks: Path, listen: Path, backend: Path) -> Child:
     """`interpose relay` in Docker mode; without registrations in `hooks` it has nobody to ask."""
     options = ("--backend", "docker", "--hooks-dir", str(hooks))
-    return _listening(relay_argv(listen, backend, _admin(listen), *options), listen)
+    _, *arguments = relay_argv(listen, backend, _admin(listen), *options)
+    return _listening([str(executable), *arguments], listen)
 
 
 def _admin(listen: Path) -> Path:

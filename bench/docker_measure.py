@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from bench import docker_load
 from bench.docker_workloads import DOWNLOAD, FRESH, KEPT, STREAM, UPLOAD, target_of
-from bench.measure import Sample, sampled
+from bench.measure import Sample, sampled, settled_cpu
 from tests.support.lab.load.peak_memory import PeakMemory
-from tests.support.lab.processes import Child, LabError, children, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from bench.docker_load import Moved
     from bench.workloads import Workload
     from tests.support.lab.load.raw_load import Timing
+    from tests.support.lab.processes import Child
 
 MEGABYTE = 1 << 20
 
@@ -43,17 +43,17 @@ class DockerBench:
         """Warm up, run, and divide the CPU time of the process by the calls."""
         run = self._short[load.client]
         run(path, load, load.warm_up)
-        before = settled_cpu(child)
+        before = settled_cpu(contestant, child)
         timing = run(path, load, load.calls)
-        after = settled_cpu(child)
+        after = settled_cpu(contestant, child)
         return sampled(contestant, load, round_, timing, child, cpu_seconds=(after - before) / load.calls)
 
     def bulk(self, contestant: Contestant, child: Child | None, path: Path, load: Workload, round_: int) -> Sample:
         """One exchange: rate in MB a second, CPU microseconds per MB, and the highest memory while it ran."""
-        before = settled_cpu(child)
+        before = settled_cpu(contestant, child)
         with PeakMemory(child) as peak:
             moved = self._bulk[load.client](path, load.calls * MEGABYTE)
-        after = settled_cpu(child)
+        after = settled_cpu(contestant, child)
         megabytes = moved.size / MEGABYTE
         return Sample(
             contestant=contestant.name,
@@ -65,14 +65,3 @@ class DockerBench:
             cpu=None if child is None else (after - before) / megabytes * 1e6,
             rss=None if child is None else peak.bytes,
         )
-
-
-def settled_cpu(child: Child | None) -> float:
-    """CPU time once the children of finished connections (socat forks) have been counted in."""
-    if child is None:
-        return 0.0
-    try:
-        wait_for(lambda: not children(child.pid), what="the last connection's process to end")
-    except LabError as error:
-        raise child.error(str(error)) from None
-    return child.cpu_seconds()

@@ -6,9 +6,10 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.contestants import DIRECT, OURS
+from bench.contestants import COMPILED, DIRECT, OURS
 from bench.docker_workloads import CONTAINERS, LIFE
-from bench.report import Row, Table, as_markdown, pairs, ratio, ratios, times
+from bench.report import Row, Table, as_markdown, pairs, ratio, ratios, target_row, times
+from bench.targets import DOCKER_TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -87,15 +88,26 @@ def life_table(results: DockerResults, load: Workload) -> Table:
     return Table(title=load.title[0].upper() + load.title[1:], head=head, rows=_rows(results, load, row))
 
 
-def summary_table(results: DockerResults) -> Table:
+def summary_table(results: DockerResults, title: str, ours: str) -> Table:
     """Ours against HAProxy in every load that both had: the median of the rounds, and how far they are apart."""
     rows = []
     for load in (*results.requests, *results.bulk):
-        found = [ratios(results.samples, load.name, name, OURS) for name in ("rate", "cpu")]
+        found = [ratios(results.samples, load.name, name, ours) for name in ("rate", "cpu")]
         if all(found):
             rows.append((load.title, *(cell for values in found for cell in _spread(values))))
     head = ("load", "req/s or MB/s", "rounds", "CPU", "rounds")
-    return Table(title="Docker mode against HAProxy", head=head, rows=rows)
+    return Table(title=title, head=head, rows=rows)
+
+
+def target_table(results: DockerResults) -> Table:
+    """Those targets that were measured."""
+    rows = []
+    for target in DOCKER_TARGETS:
+        values = ratios(results.samples, target.workload, target.metric, target.ours, target.theirs)
+        if values:
+            rows.append(target_row(target, values, "x"))
+    head = ("what", "target", "is", "rounds", "verdict")
+    return Table(title="Targets of Docker mode, compiled", head=head, rows=rows)
 
 
 def _spread(values: Sequence[float]) -> tuple[str, str]:
@@ -111,8 +123,12 @@ def docker_tables(results: DockerResults) -> list[Table]:
     measured = {sample.workload for sample in results.samples}
     kinds = ((results.requests, request_table), (results.bulk, bulk_table), (results.lives, life_table))
     found = [make(results, load) for loads, make in kinds for load in loads if load.name in measured]
-    summary = summary_table(results)
-    return [summary, *found] if summary.rows else found
+    overviews = (
+        target_table(results),
+        summary_table(results, "Docker mode against HAProxy, compiled", COMPILED),
+        summary_table(results, "Docker mode against HAProxy, pure", OURS),
+    )
+    return [*(table for table in overviews if table.rows), *found]
 
 
 def docker_page(results: DockerResults) -> str:

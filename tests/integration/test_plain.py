@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -17,6 +18,8 @@ from tests.support.lab.processes import closed_to, missing_programs, wait_for
 from tests.support.node.bundles import busybox_rootfs, process, write_bundle
 
 NOBODY = 65534
+# Processes of a container are looked for on the whole machine, where other tests have containers too.
+CONTAINER = uuid4().hex
 Done = subprocess.CompletedProcess[str]
 
 
@@ -53,7 +56,7 @@ class Plain:
                 extra_groups=None if self.user is None else [],
             )
 
-    def run(self, *args: str, name: str = "c1", edit: Callable[[dict[str, Any]], None] | None = None) -> Done:
+    def run(self, *args: str, name: str = CONTAINER, edit: Callable[[dict[str, Any]], None] | None = None) -> Done:
         """Run a container."""
         bundle = write_bundle(self.folder / name, self.rootfs, process(*args), cgroup=f"/pods/{name}", memory=1 << 26)
         if edit is not None:
@@ -62,7 +65,7 @@ class Plain:
             (bundle / "config.json").write_text(json.dumps(config))
         return self.call("run", "--detach", "--bundle", str(bundle), "--pid-file", str(self.folder / "pid"), name)
 
-    def state(self, name: str = "c1") -> dict[str, Any]:
+    def state(self, name: str = CONTAINER) -> dict[str, Any]:
         """What the program says about a container."""
         value: dict[str, Any] = json.loads(self.call("state", name).stdout)
         return value
@@ -114,23 +117,23 @@ def test_a_container_runs_and_is_gone(plain: Plain) -> None:
     assert plain.output(1) == ["hello"]
     pid = int((plain.folder / "pid").read_text())
     assert (plain.state()["status"], plain.state()["pid"]) == ("running", pid)
-    assert plain.call("kill", "c1", "9").returncode == 0
+    assert plain.call("kill", CONTAINER, "9").returncode == 0
     wait_for(lambda: plain.state()["status"] == "stopped", what="its end")
-    assert plain.call("delete", "c1").returncode == 0
-    assert "does not exist" in plain.call("state", "c1").stderr
+    assert plain.call("delete", CONTAINER).returncode == 0
+    assert "does not exist" in plain.call("state", CONTAINER).stderr
 
 
 def test_limits_are_shown_in_a_folder(plain: Plain) -> None:
     """Nobody is moved there; an update changes them; deleting removes them."""
     plain.run("sleep", "1000")
-    folder = plain.cgroups / "pods/c1"
+    folder = plain.cgroups / f"pods/{CONTAINER}"
     assert (folder / "memory.max").read_text() == str(1 << 26)
 
-    done = plain.call("update", "--resources", "-", "c1", stdin='{"cpu": {"shares": 1024}}')
+    done = plain.call("update", "--resources", "-", CONTAINER, stdin='{"cpu": {"shares": 1024}}')
 
     assert done.returncode == 0
     assert (folder / "cpu.weight").read_text() == "39"
-    plain.call("delete", "--force", "c1")
+    plain.call("delete", "--force", CONTAINER)
     assert not folder.exists()
 
 
@@ -140,8 +143,8 @@ def test_a_second_process(plain: Plain, scratch: Path) -> None:
     described = scratch / "process.json"
     described.write_text(json.dumps(process("sh", "-c", "echo again $INTERPOSE_CONTAINER")))
 
-    assert plain.call("exec", "--detach", "--process", str(described), "c1").returncode == 0
-    assert plain.output(1) == ["again c1"]
+    assert plain.call("exec", "--detach", "--process", str(described), CONTAINER).returncode == 0
+    assert plain.output(1) == [f"again {CONTAINER}"]
 
 
 def test_what_left_its_session_is_found(plain: Plain) -> None:
@@ -151,8 +154,8 @@ def test_what_left_its_session_is_found(plain: Plain) -> None:
     pid = plain.state()["pid"]
     wait_for(lambda: len(_sleepers()) == 2, what="both processes")
 
-    assert "not stopped" in plain.call("delete", "c1").stderr
-    assert plain.call("delete", "--force", "c1").returncode == 0
+    assert "not stopped" in plain.call("delete", CONTAINER).stderr
+    assert plain.call("delete", "--force", CONTAINER).returncode == 0
 
     assert pid
     assert _sleepers() == []
@@ -181,14 +184,14 @@ def test_what_cannot_be_started_leaves_nothing(plain: Plain, args: tuple[str, ..
     assert plain.run(*args).returncode == 1
 
     assert words in (plain.folder / "err").read_text()
-    assert "does not exist" in plain.call("state", "c1").stderr
-    assert not (plain.cgroups / "pods/c1").exists()
+    assert "does not exist" in plain.call("state", CONTAINER).stderr
+    assert not (plain.cgroups / f"pods/{CONTAINER}").exists()
 
 
 def test_an_id_is_used_once(plain: Plain) -> None:
     """The first one is not touched."""
     plain.run("sleep", "1000")
-    shutil.rmtree(plain.folder / "c1")
+    shutil.rmtree(plain.folder / CONTAINER)
 
     assert plain.run("sleep", "1000").returncode == 1
     assert "exists already" in (plain.folder / "err").read_text()
@@ -274,7 +277,7 @@ def test_an_unknown_namespace_is_refused(rooted: Plain) -> None:
 def test_others_get_the_images_programs_first(rootless: Plain) -> None:
     """Then the host's; the working directory is the image's."""
     rootless.run("sh", "-c", "cat /proc/$$/exe | wc -c; pwd; exec sleep 1000")
-    rootless.run(sys.executable, "-c", "print('host')", name="c2")
+    rootless.run(sys.executable, "-c", "print('host')", name=f"{CONTAINER}-2")
 
     lines = rootless.output(3)
     assert str((rootless.rootfs / "bin/busybox").stat().st_size) in lines

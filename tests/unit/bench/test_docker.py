@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,8 @@ from bench.docker import big_archive, choose
 def test_everything_is_measured_unless_something_is_named() -> None:
     """All contestants and all loads."""
     plan = choose("", 1.0)
-    assert [one.name for one in plan.people] == ["direct", "socat", "nginx", "haproxy", "interpose", "hooked"]
+    people = ["direct", "socat", "nginx", "haproxy", "interpose", "compiled", "hooked"]
+    assert [one.name for one in plan.people] == people
     assert len(plan.requests) == 5
     assert len(plan.bulk) == 3
     assert len(plan.lives) == 8
@@ -28,7 +30,13 @@ def test_naming_contestants_leaves_all_loads() -> None:
     assert [load.name for load in only.requests] == ["ping-16"]
     assert not only.bulk
     assert only.lives
-    assert len(only.people) == 6
+    assert len(only.people) == 7
+
+
+def test_another_version_is_measured_beside_this_one() -> None:
+    """Only numbers of one run compare."""
+    plan = choose("haproxy,before", 0.1, Path("/opt/earlier/bin/interpose"))
+    assert [one.name for one in plan.people] == ["haproxy", "before"]
 
 
 def test_an_unknown_name_is_named() -> None:

@@ -49,6 +49,19 @@ def test_requests_are_compared_within_their_round() -> None:
     assert "| interpose | 875 | 900 | 220 | 30.0 | 30.0 | +325 | 1.25x | 0.80x | 1.50x |" in page
 
 
+def test_targets_are_for_the_compiled_build() -> None:
+    """Those that were measured, with a verdict over the rounds."""
+    page = docker_page(
+        results(
+            sample("haproxy", "ping-fresh", rate=500.0, cpu=20.0),
+            sample("compiled", "ping-fresh", rate=475.0, cpu=40.0),
+        )
+    )
+    assert "| a new connection per request, req/s | >= 0.9x | 0.95x | 0.95-0.95 | met |" in page
+    assert "| a new connection per request, CPU per call | <= 1.2x | 2.00x | 2.00-2.00 | NOT MET |" in page
+    assert "lists, 16 connections" not in page
+
+
 def test_the_highest_memory_of_any_round_counts_for_bodies() -> None:
     """One round with a buffered body is the news, however many had none."""
     page = docker_page(

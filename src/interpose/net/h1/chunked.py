@@ -241,7 +241,7 @@ def skip_plain_chunks(piece: bytes, at: int) -> int:
         data = _data(piece, at)
         if data is None:
             return at
-        at = data.stop + 2
+        at = data[1] + 2
 
 
 def decode_plain_chunks(piece: bytes, at: int, payload: list[bytes]) -> int:
@@ -262,12 +262,12 @@ def decode_plain_chunks(piece: bytes, at: int, payload: list[bytes]) -> int:
             data = _data(piece, at)
             if data is None:
                 return at
-            payload.append(piece[data])
-            stop = data.stop
+            begin, stop = data
+            payload.append(piece[begin:stop])
         at = stop + 2
 
 
-def _data(piece: bytes, at: int) -> slice | None:
+def _data(piece: bytes, at: int) -> tuple[int, int] | None:
     """Where the data is of the chunk that begins here, if all of it is there, it is plain and not the last."""
     line = _LINE.match(piece, at)
     if line is None:
@@ -276,4 +276,4 @@ def _data(piece: bytes, at: int) -> slice | None:
     stop = begin + int(line[1], 16)
     if stop == begin or piece[stop : stop + 2] != b"\r\n":
         return None
-    return slice(begin, stop)
+    return begin, stop

@@ -103,10 +103,9 @@ _FINAL: Final = 200
 class _Reader(Generic[Head]):
     """The base of both readers: cuts heads, counts bodies."""
 
-    _grammar: Grammar
-
-    def __init__(self, heads: Heads, at: _At) -> None:
+    def __init__(self, heads: Heads, grammar: Grammar, at: _At) -> None:
         self.decode = False
+        self._grammar = grammar
         self._heads = heads
         self._at = at
         self._inbox = Inbox()
@@ -265,10 +264,8 @@ class _Reader(Generic[Head]):
 class RequestReader(_Reader[RequestHead]):
     """Reads the requests that a client sends."""
 
-    _grammar = REQUESTS
-
     def __init__(self, heads: Heads) -> None:
-        super().__init__(heads, _At.HEAD)
+        super().__init__(heads, REQUESTS, _At.HEAD)
 
     def whole(self, data: bytes) -> RequestHead | None:
         """The head, if these bytes are exactly one request without a body, whose head is remembered, and nothing waits.
@@ -296,10 +293,8 @@ class RequestReader(_Reader[RequestHead]):
 class ResponseReader(_Reader[ResponseHead]):
     """Reads the responses that a server sends. Call `expect` before each of them."""
 
-    _grammar = RESPONSES
-
     def __init__(self, heads: Heads) -> None:
-        super().__init__(heads, _At.OVER)
+        super().__init__(heads, RESPONSES, _At.OVER)
         self._method = ""
 
     def expect(self, method: str) -> None:

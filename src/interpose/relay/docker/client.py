@@ -313,32 +313,47 @@ class DockerClientConnection(DockerSocket):
             return None
         return backend
 
-    async def new_backend(self) -> DockerConnection:
-        """A new connection to dockerd. Raises BackendAwayError."""
+    async def new_backend(self, first: ConnectionError | None = None) -> DockerConnection:
+        """A new connection to dockerd, by a further attempt if the `first` has failed. Raises BackendAwayError."""
+        self._drop_backend()
+        self.backend = await self.host.upstream.connect(lambda: not self.hung_up, first)
+        return self.backend
+
+    def _drop_backend(self) -> None:
         if self.backend is not None:
             self.backend.close()
             self.backend = None
-        self.backend = await self.host.upstream.connect(lambda: not self.hung_up)
-        return self.backend
 
     def dial(self) -> None:
-        """Get a connection for the current request."""
-        self.run(self._dial, "dial of dockerd for a client")
-
-    async def _dial(self) -> None:
+        """Get a connection for the current request: at once, or by a task that waits for dockerd."""
+        self._drop_backend()
         try:
-            backend = await self.new_backend()
+            self.backend = self.host.upstream.dial()
+        except ConnectionError as error:
+            first = error
+            self.run(lambda: self._dial(first), "dial of dockerd for a client")
+        else:
+            self._use(self.backend)
+
+    async def _dial(self, first: ConnectionError) -> None:
+        try:
+            backend = await self.new_backend(first)
         except BackendAwayError as error:
             if self.work is not None:
                 self.work.on_backend_away(str(error))
         else:
             if self.work is not None:
                 self._task = None  # what follows may end the link, and that is no reason to cancel this
-                self.work.on_backend_connected(backend)
-                if self.eof and self.hung_up:
-                    self.vanish()
-                else:
-                    self.regulate()
+                self._use(backend)
+
+    def _use(self, backend: DockerConnection) -> None:
+        """Send the current request on a new connection."""
+        if self.work is not None:
+            self.work.on_backend_connected(backend)
+            if self.eof and self.hung_up:
+                self.vanish()
+            else:
+                self.regulate()
 
     def run(self, work: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
         """Run a task for the current request; it is cancelled when the client leaves."""

@@ -64,7 +64,7 @@ class DockerCallRunner(CallRunner):
         limit: int,
         now: Callable[[], float],
     ) -> None:
-        super().__init__(chain=chain, tap_registry=tap_registry, limit=limit, now=now)
+        super().__init__(chain=chain, tap_registry=tap_registry, limit=limit, now=now, ask=self._call_runtime)
         self.runtime = runtime
         self.routes = routes
         # The view for taps of a call that is not about a container of Kubernetes.
@@ -115,7 +115,7 @@ class DockerCallRunner(CallRunner):
             if sighted is not None:
                 sighted.end(status, why)
 
-    async def ask(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
+    async def _call_runtime(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
         return await self.runtime.call(method_of(route).name, message, timeout)
 
 

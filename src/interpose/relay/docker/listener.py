@@ -6,14 +6,16 @@ tick once a second finds those who are gone or never finish a request head. `hos
 
 import logging
 import resource
+import socket
 import time
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
 from interpose.net.grpc.connection_limit import ConnectionLimit
-from interpose.net.grpc.listener import Acceptor, Admission
+from interpose.net.grpc.listener import BACKLOG, Acceptor, Admission
 from interpose.net.h1.heads import Heads
+from interpose.net.polled import PolledListener
 from interpose.relay.docker.buffered import room
 from interpose.relay.docker.client import CallHandler, DockerClientConnection
 from interpose.relay.docker.drain import DockerDrain
@@ -50,11 +52,24 @@ class DockerListener(Acceptor):
         self._limit = ConnectionLimit[DockerClientConnection](
             admission.connections, DockerClientConnection.evictable, users=len(admission.uids)
         )
+        self._accepting: PolledListener | None = None
         self._room = room(upstream.limit)
         upstream.on_unexpected_data = lambda: self._count(HTTPStatus.BAD_GATEWAY)
 
     def _make_connection(self) -> DockerClientConnection:
         return DockerClientConnection(self)
+
+    async def start(self, sock: socket.socket) -> None:
+        """Serve a bound socket. The caller keeps its own descriptor: we work on a duplicate."""
+        own = sock.dup()
+        own.listen(BACKLOG)
+        self._accepting = PolledListener(self.upstream.poller, own, self._make_connection)
+
+    def stop_accepting(self) -> None:
+        """Stop accepting; other holders of the listening socket go on."""
+        if self._accepting is not None:
+            self._accepting.close()
+            self._accepting = None
 
     # Called by connections
 

@@ -112,7 +112,7 @@ class DockerRelay(Subscriptions):
 
     def needs_buffering(self, head: RequestHead) -> bool:
         """Whether the call may be intercepted; its body decides whether it is about a container of Kubernetes."""
-        return operation_of(head) in self._buffered_operations
+        return bool(self._buffered_operations) and operation_of(head) in self._buffered_operations
 
     async def handle(self, call: DockerHttpCall) -> bytes:
         """Run a buffered call; returns the whole answer."""

@@ -20,6 +20,7 @@ from urllib.parse import quote
 from interpose.core.backoff import Backoff
 from interpose.log import RateLimited
 from interpose.net.h1.heads import Heads, MalformedError, ResponseHead
+from interpose.net.polled import SocketPoller, connect
 from interpose.relay.docker.connection import CLOSED, DockerConnection, HttpReply
 from interpose.relay.docker.events import ACTIONS
 from interpose.tasks import TaskBag
@@ -140,6 +141,7 @@ class DockerUpstream:
         self.on_up: Callable[[], None] | None = None
         self.on_event: Callable[[bytes], None] | None = None
         self.on_unexpected_data: Callable[[], None] | None = None  # dockerd sent data without a request
+        self.poller = SocketPoller()  # of all connections, those of clients too
         self._heads = heads
         self._wait = wait
         self._find = find
@@ -192,25 +194,21 @@ class DockerUpstream:
 
     # Dialling
 
-    async def _dial(self) -> DockerConnection:
-        """One attempt. OSError says why there is no connection."""
+    def dial(self) -> DockerConnection:
+        """One attempt, which takes no time: a unix socket is connected at once or not at all. ConnectionError says why
+        not."""
         self.dials += 1
         backend = DockerConnection(self._heads, self._backends.discard, self._on_unexpected_data)
         try:
             if self._find is not None:
                 self.path = self._find()
-            async with asyncio.timeout(_DIAL_TIMEOUT):
-                await asyncio.get_running_loop().create_unix_connection(lambda: backend, self.path)
+            connect(self.poller, self.path, lambda: backend)
         except OSError as error:
             self.failures += 1
-            # TimeoutError is an OSError, too, and says nothing.
-            why = error.strerror or str(error) or f"no answer within {_DIAL_TIMEOUT:g} s"
+            why = error.strerror or str(error)
             if error.errno in (errno.EMFILE, errno.ENFILE):
                 self._limited.log(logging.WARNING, why, key=why, endpoint=self.path)
             raise ConnectionError(why) from error
-        except BaseException:
-            backend.abort()  # the caller has given up, maybe when it was connected
-            raise
         self._backends.add(backend)
         return backend
 
@@ -219,17 +217,23 @@ class DockerUpstream:
             self.on_unexpected_data()
         self._limited.log(logging.ERROR, "Backend sent something that nobody asked for", endpoint=self.path)
 
-    async def connect(self, is_awaited: Callable[[], bool] | None = None) -> DockerConnection:
+    async def connect(
+        self, is_awaited: Callable[[], bool] | None = None, first: ConnectionError | None = None
+    ) -> DockerConnection:
         """A connection of the caller's own; waits for dockerd if it is away, but not for long.
 
-        It does not wait once `is_awaited` returns False; one attempt is made all the same.
+        It does not wait once `is_awaited` returns False; one attempt is made all the same. That may have been the
+        caller's, which failed with `first`.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._wait
         failed = 0
         while True:
             try:
-                return await self._dial()
+                if first is not None:
+                    error, first = first, None
+                    raise error
+                return self.dial()
             except ConnectionError as error:
                 failed += 1
                 left = deadline - loop.time()
@@ -303,7 +307,7 @@ class DockerUpstream:
 
     async def _follow(self) -> str:
         """Follow the events until dockerd goes away; returns the reason. ConnectionError if it was never up."""
-        backend = await self._dial()
+        backend = self.dial()
         lines = EventStream(backend, self._on_event)
         backend.write(f"GET {_EVENTS} HTTP/1.1\r\nHost: docker\r\nUser-Agent: interpose\r\n\r\n".encode("ascii"))
         try:
