@@ -211,7 +211,11 @@ FLAGS: Final[Mapping[str, ResmgrFlag]] = MappingProxyType(
         ),
         **_ignored(_NO_TOPOLOGY, "topology-aware-fake-hint"),
         **_ignored("has no effect; metrics are made when they are asked for", "metrics-interval"),
-        **_ignored("has no effect; containers are looked after when something changes", "rebalance-interval"),
+        "rebalance-interval": ResmgrFlag(
+            "how often dynamic-pools fits its pools to the load; 0 is never",
+            key="policy.rebalance_interval",
+            read=_go_time,
+        ),
         "disable-ui": ResmgrFlag("accepted: there is none", switch=True),
         # What is printed or done instead of running.
         "list-policies": ResmgrFlag("print the policies and exit", switch=True),

@@ -22,16 +22,32 @@ MODULES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "policy.static": {
             "RelaxedIsolation": "isolated CPUs first, whoever asks (false)",
             "PinMemory": "memory nodes next to CPUs of one's own (false)",
+            "DisableCPUQuotaWithExclusiveCPUs": "no CFS quota with CPUs of one's own, as kubelets since 1.33 (true)",
             "CPUManagerPolicyOptions": "options of the kubelet's CPU manager, such as full-pcpus-only: true",
             "Rdt": "has no effect",
         },
-        "policy.static-plus": {"PinMemory": "memory nodes next to CPUs of one's own (false)"},
+        "policy.static-plus": {
+            "PinMemory": "memory nodes next to CPUs of one's own (false)",
+            "DisableCPUQuotaWithExclusiveCPUs": "no CFS quota with CPUs of one's own, as kubelets since 1.33 (true)",
+        },
         "policy.static-pools": {
             "pools": "NAME: {exclusive: true, cpuLists: [{Cpuset: 8-9, Socket: 1}]}",
             "ConfFilePath": "file with pools, if there are none here",
             "ConfDirPath": "directory with pools as CMK makes it, if there is no file either (/etc/cmk)",
             "LabelNode": "label the node for CMK (false)",
             "TaintNode": "taint the node for CMK (false)",
+        },
+        "policy.podpools": {
+            "PinCPU": "containers run on the CPUs of their pool only (true)",
+            "PinMemory": "memory nodes next to the CPUs of the pool (true)",
+            "Pools": "[{Name: dual, CPU: 2, MaxPods: 3, Instances: 50 %, FillOrder: Packed}]",
+        },
+        "policy.dynamic-pools": {
+            "PinCPU": "containers run on the CPUs of their pool only (true)",
+            "PinMemory": "memory nodes next to the CPUs of the pool (true)",
+            "ReservedPoolNamespaces": "namespaces on the reserved CPUs, besides kube-system: [monitoring, infra-*]",
+            "IdleCPUClass": "has no effect",
+            "DynamicPoolTypes": "[{Name: batch, Namespaces: [batch-*], AllocatorPriority: 2}]",
         },
     }
 )

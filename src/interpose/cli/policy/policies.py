@@ -23,11 +23,15 @@ class PolicyOption(NamedTuple):
 
 
 _PIN_MEMORY: Final = PolicyOption("PinMemory", "false", "memory nodes next to CPUs of one's own")
+_QUOTA: Final = PolicyOption(
+    "DisableCPUQuotaWithExclusiveCPUs", "true", "no CFS quota with CPUs of one's own, as kubelets since 1.33"
+)
 OPTIONS: Final[dict[str, tuple[PolicyOption, ...]]] = {
     "none": (),
     "static": (
         PolicyOption("RelaxedIsolation", "false", "isolated CPUs first, whoever asks"),
         _PIN_MEMORY,
+        _QUOTA,
         PolicyOption(f"{_KUBELET}full-pcpus-only", "false", "whole cores only"),
         PolicyOption(f"{_KUBELET}strict-cpu-reservation", "false", "reserved CPUs are not shared"),
         PolicyOption(f"{_KUBELET}prefer-align-cpus-by-uncorecache", "false", "few caches"),
@@ -35,13 +39,24 @@ OPTIONS: Final[dict[str, tuple[PolicyOption, ...]]] = {
         PolicyOption(f"{_KUBELET}align-by-socket", "false", "hints are about packages"),
         PolicyOption(f"{_KUBELET}distribute-cpus-across-cores", "false", "one CPU per core"),
     ),
-    "static-plus": (_PIN_MEMORY,),
+    "static-plus": (_PIN_MEMORY, _QUOTA),
     "static-pools": (
         PolicyOption("pools", "", "pools with their lists of CPUs"),
         PolicyOption("ConfFilePath", "", "file with the pools, if none are given here"),
         PolicyOption("ConfDirPath", PoolsOptions().conf_dir, "directory tree of CMK, if there is no file either"),
         PolicyOption("LabelNode", "false", "label the node"),
         PolicyOption("TaintNode", "false", "taint the node"),
+    ),
+    "podpools": (
+        PolicyOption("PinCPU", "true", "containers run on the CPUs of their pool only"),
+        PolicyOption("PinMemory", "true", "memory nodes next to the CPUs of the pool"),
+        PolicyOption("Pools", "", "pools: Name, CPU, MaxPods, Instances, FillOrder"),
+    ),
+    "dynamic-pools": (
+        PolicyOption("PinCPU", "true", "containers run on the CPUs of their pool only"),
+        PolicyOption("PinMemory", "true", "memory nodes next to the CPUs of the pool"),
+        PolicyOption("ReservedPoolNamespaces", "", "namespaces on the reserved CPUs, besides kube-system"),
+        PolicyOption("DynamicPoolTypes", "", "pools: Name, Namespaces, AllocatorPriority"),
     ),
 }
 

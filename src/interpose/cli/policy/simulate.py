@@ -139,6 +139,7 @@ def _request(pod: PodSpec, container: ContainerSpec) -> Request:
             memory=whole(requests["memory"]) if "memory" in requests else None,
             memory_limit=whole(limits["memory"]) if "memory" in limits else None,
             extended={name: whole(value) for name, value in requests.items() if "/" in name},
+            quota="cpu" in limits,
             source=RequestSource.MANIFEST,
         ),
         envs={variable.name: variable.value for variable in container.env},

@@ -86,7 +86,7 @@ _OTHER_MODULES: Final = (
     "memory",
     "resource-manager",
 )
-_OTHER_POLICIES: Final = ("topology-aware", "memtier", "balloons", "podpools", "dynamic-pools", "eda")
+_OTHER_POLICIES: Final = ("topology-aware", "memtier", "balloons", "eda")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

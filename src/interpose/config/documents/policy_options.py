@@ -9,10 +9,20 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from interpose.config.documents.dynamic_pools import (
+    TYPE_KEYS,
+    Words,
+    check_types,
+    dynamic_pool_values,
+    make_dynamic_pool,
+)
 from interpose.config.documents.fields import FieldGroup, FlagField, Items, NamedFields, Number, Report, Unread
+from interpose.config.documents.pod_pools import POOL_KEYS, check_pod_pools, make_pod_pool, pod_pool_values
 from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.resources import empty_map
+from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions
+from interpose.core.policy.podpools.options import PodPoolsOptions
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions, contradictions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 
@@ -108,9 +118,10 @@ class AbsolutePath:
 
 # -- the tables
 
+_QUOTA_KEY: Final = "DisableCPUQuotaWithExclusiveCPUs"  # the kubelet's feature gate
 # Keys in documents -> names of the options.
 _STATIC: Final[Mapping[str, str]] = MappingProxyType(
-    {"RelaxedIsolation": "relaxed_isolation", "PinMemory": "pin_memory"}
+    {"RelaxedIsolation": "relaxed_isolation", "PinMemory": "pin_memory", _QUOTA_KEY: "lift_quota"}
 )
 _KUBELET: Final = (
     "full-pcpus-only",
@@ -130,6 +141,17 @@ _POOLS: Final[Mapping[str, str]] = MappingProxyType(
         "TaintNode": "taint_node",
     }
 )
+_POD_POOLS: Final[Mapping[str, str]] = MappingProxyType(
+    {"PinCPU": "pin_cpu", "PinMemory": "pin_memory", "Pools": "pools"}
+)
+_DYNAMIC_POOLS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "PinCPU": "pin_cpu",
+        "PinMemory": "pin_memory",
+        "ReservedPoolNamespaces": "reserved_namespaces",
+        "DynamicPoolTypes": "types",
+    }
+)
 
 
 def _static(values: dict[str, Any]) -> StaticOptions:
@@ -145,11 +167,19 @@ def _kubelet(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _static_plus(values: dict[str, Any]) -> StaticPlusOptions:
-    return StaticPlusOptions(pin_memory=values.get("PinMemory", False))
+    return StaticPlusOptions(**{_STATIC[key]: value for key, value in values.items()})
 
 
 def _static_pools(values: dict[str, Any]) -> PoolsOptions:
     return PoolsOptions(**{_POOLS[key]: value for key, value in values.items()})
+
+
+def _podpools(values: dict[str, Any]) -> PodPoolsOptions:
+    return PodPoolsOptions(**{_POD_POOLS[key]: value for key, value in values.items()})
+
+
+def _dynamic_pools(values: dict[str, Any]) -> DynamicPoolsOptions:
+    return DynamicPoolsOptions(**{_DYNAMIC_POOLS[key]: value for key, value in values.items()})
 
 
 def _lists(lists: tuple[PoolCpuList, ...]) -> tuple[PoolCpuList, ...]:
@@ -188,13 +218,14 @@ OPTIONS: Final[Mapping[str, AnyCase]] = MappingProxyType(
                 {
                     "RelaxedIsolation": FlagField(),
                     "PinMemory": FlagField(),
+                    _QUOTA_KEY: FlagField(),
                     _KUBELET_KEY: AnyCase(FieldGroup({name: FlagText() for name in _KUBELET}, _kubelet)),
                     "Rdt": Unread(),
                 },
                 _static,
             )
         ),
-        "static-plus": AnyCase(FieldGroup({"PinMemory": FlagField()}, _static_plus)),
+        "static-plus": AnyCase(FieldGroup({"PinMemory": FlagField(), _QUOTA_KEY: FlagField()}, _static_plus)),
         "static-pools": AnyCase(
             FieldGroup(
                 {
@@ -207,13 +238,52 @@ OPTIONS: Final[Mapping[str, AnyCase]] = MappingProxyType(
                 _static_pools,
             )
         ),
+        "podpools": AnyCase(
+            FieldGroup(
+                {
+                    "PinCPU": FlagField(),
+                    "PinMemory": FlagField(),
+                    "Pools": Items(AnyCase(FieldGroup(POOL_KEYS, make_pod_pool, required=("Name",))), check_pod_pools),
+                },
+                _podpools,
+            )
+        ),
+        "dynamic-pools": AnyCase(
+            FieldGroup(
+                {
+                    "PinCPU": FlagField(),
+                    "PinMemory": FlagField(),
+                    "ReservedPoolNamespaces": Words(),
+                    "IdleCPUClass": Unread(),
+                    "DynamicPoolTypes": Items(
+                        AnyCase(FieldGroup(TYPE_KEYS, make_dynamic_pool, required=("Name",))), check_types
+                    ),
+                },
+                _dynamic_pools,
+            )
+        ),
     }
 )
 
 
 # Of a policy of which a document says nothing; those without options are not here.
 DEFAULT_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType(
-    {"static": StaticOptions(), "static-plus": StaticPlusOptions(), "static-pools": PoolsOptions()}
+    {
+        "static": StaticOptions(),
+        "static-plus": StaticPlusOptions(),
+        "static-pools": PoolsOptions(),
+        "podpools": PodPoolsOptions(),
+        "dynamic-pools": DynamicPoolsOptions(),
+    }
+)
+_KEYS: Final[Mapping[type[Any], Mapping[str, str]]] = MappingProxyType(
+    {
+        StaticOptions: _STATIC,
+        StaticPlusOptions: _STATIC,
+        PoolsOptions: _POOLS,
+        PodPoolsOptions: _POD_POOLS,
+        DynamicPoolsOptions: _DYNAMIC_POOLS,
+    }
 )
 
 
@@ -222,9 +292,13 @@ def option_values(options: Any) -> Iterator[tuple[str, str]]:
     if isinstance(options, StaticOptions):
         for key in _KUBELET:
             yield f"{_KUBELET_KEY}.{key}", _word(getattr(options, key.replace("-", "_")))
-    for key, field_name in (_POOLS if isinstance(options, PoolsOptions) else _STATIC).items():
+    for key, field_name in _KEYS[type(options)].items():
         if key == "pools":
             yield from pool_values(options.pools)
+        elif key == "Pools":
+            yield from pod_pool_values(options.pools)
+        elif key == "DynamicPoolTypes":
+            yield from dynamic_pool_values(options.types)
         elif hasattr(options, field_name):
             yield key, _word(getattr(options, field_name))
 
@@ -238,6 +312,8 @@ def pool_values(pools: Mapping[str, Pool]) -> Iterator[tuple[str, str]]:
 
 
 def _word(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

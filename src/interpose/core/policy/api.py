@@ -8,7 +8,7 @@ reserved, and no pinned container is left without CPUs.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Decision, Grant
@@ -104,6 +104,18 @@ class Policy(Protocol):
 
     def pools(self) -> Mapping[str, CpuSet]:
         """Free and shared CPUs by name, for people: the pools of the state, and those that are only computed."""
+
+
+@runtime_checkable
+class LoadFollower(Policy, Protocol):
+    """A policy whose pools follow the load of their CPUs. Most policies do not, and have none of this."""
+
+    def rebalance(self, load: Mapping[int, float]) -> tuple[Key, ...]:
+        """Fit pools to the busy part of each CPU, 0 to 1, of the last seconds.
+
+        Called every few seconds between two decisions. It must never take what a container requests. Returns the
+        containers whose assignment is another one now, as decisions do.
+        """
 
 
 class Maker(Protocol):

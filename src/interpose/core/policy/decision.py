@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.resources import empty_map
 from interpose.core.policy.request import Key, Request
+
+NO_QUOTA: Final = -1  # a CFS quota in CRI and on cgroup v1: none
 
 
 class RefusalKind(StrEnum):
@@ -39,6 +41,7 @@ class Grant:
     pinned: bool = True  # False: its CPU set is not written at all
     mems: CpuSet | None = None  # memory nodes; None: not written
     shares: int | None = None  # CPU shares; None: not written
+    quota: int | None = None  # CFS quota; None: not written
     milli: int = 0  # what it uses of its pools, in thousandths of a CPU
     envs: Mapping[str, str] = field(default_factory=empty_map)  # variables it is created with
     command: tuple[str, ...] | None = None  # what it runs instead of its own command and arguments
@@ -52,6 +55,7 @@ class Assignment:
     cpus: CpuSet | None = None
     mems: CpuSet | None = None
     shares: int | None = None
+    quota: int | None = None  # in microseconds of each period; NO_QUOTA: as many as there are
 
 
 class Action(StrEnum):
@@ -121,6 +125,7 @@ def grant_record(grant: Grant) -> dict[str, Any]:
         "pinned": grant.pinned,
         "mems": _text(grant.mems),
         "shares": grant.shares,
+        "quota": grant.quota,
         "milli": grant.milli,
         "envs": dict(grant.envs),
         "command": None if grant.command is None else list(grant.command),
@@ -130,7 +135,12 @@ def grant_record(grant: Grant) -> dict[str, Any]:
 
 def assignment_record(assignment: Assignment) -> dict[str, Any]:
     """An assignment as plain values; None: not written."""
-    return {"cpus": _text(assignment.cpus), "mems": _text(assignment.mems), "shares": assignment.shares}
+    return {
+        "cpus": _text(assignment.cpus),
+        "mems": _text(assignment.mems),
+        "shares": assignment.shares,
+        "quota": assignment.quota,
+    }
 
 
 def _candidate_record(candidate: Candidate) -> dict[str, Any]:

@@ -17,8 +17,12 @@ POLICIES: Final = (
     NamedPolicy("static", "whole CPUs of their own for Guaranteed containers, as the kubelet's static CPU manager"),
     NamedPolicy("static-plus", "whole CPUs of their own for every container that asks for some, shares of the rest"),
     NamedPolicy("static-pools", "pools of CPUs set up by hand, as CPU Manager for Kubernetes (CMK)", ("stp",)),
+    NamedPolicy("podpools", "pools of CPUs for whole pods, in instances of a size and for a number of pods"),
+    NamedPolicy("dynamic-pools", "pools of CPUs that grow and shrink with requests and load"),
 )
 NONE: Final = "none"
+# Of the variables of containers that policies read. Requests are kept, and have no others.
+VARIABLE_PREFIXES: Final = ("CMK_", "STP_")
 
 
 def _by_name() -> Mapping[str, str]:

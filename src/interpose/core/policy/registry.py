@@ -6,7 +6,9 @@ from typing import Any, Final, NamedTuple
 
 from interpose.core.model.text import quoted
 from interpose.core.policy.api import Maker, Policy, Setup
+from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions
 from interpose.core.policy.names import NAMES, POLICIES
+from interpose.core.policy.podpools.options import PodPoolsOptions
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.core.policy.static_pools.options import PoolsOptions
 from interpose.errors import ConfigError
@@ -36,6 +38,18 @@ def _static_pools(setup: Setup, options: PoolsOptions) -> Policy:
     return StaticPoolsPolicy(setup, options)
 
 
+def _podpools(setup: Setup, options: PodPoolsOptions) -> Policy:
+    from interpose.core.policy.podpools.policy import PodPoolsPolicy
+
+    return PodPoolsPolicy(setup, options)
+
+
+def _dynamic_pools(setup: Setup, options: DynamicPoolsOptions) -> Policy:
+    from interpose.core.policy.dynamic_pools.policy import DynamicPoolsPolicy
+
+    return DynamicPoolsPolicy(setup, options)
+
+
 class _Row(NamedTuple):
     options: type[Any]  # made without arguments it has the defaults
     make: Maker
@@ -47,6 +61,8 @@ _ROWS: Final[Mapping[str, _Row]] = MappingProxyType(
         "static": _Row(StaticOptions, _static),
         "static-plus": _Row(StaticPlusOptions, _static_plus),
         "static-pools": _Row(PoolsOptions, _static_pools),
+        "podpools": _Row(PodPoolsOptions, _podpools),
+        "dynamic-pools": _Row(DynamicPoolsOptions, _dynamic_pools),
     }
 )
 

@@ -48,6 +48,7 @@ class Amounts:
     memory: int | None = None  # memory request; None: not known
     memory_limit: int | None = None
     extended: Mapping[str, int] = field(default_factory=dict)  # extended resources by name, if known
+    quota: bool = False  # whether a CFS quota enforces the CPU limit
     source: RequestSource = RequestSource.ESTIMATE
 
 

@@ -89,7 +89,7 @@ class PolicyState:
             if grant.exclusive:
                 now = self._derive(grant)
             else:
-                shape = grant.pools, grant.pinned, grant.mems, grant.shares
+                shape = grant.pools, grant.pinned, grant.mems, grant.shares, grant.quota
                 found = alike.get(shape)
                 now = alike[shape] = self._derive(grant) if found is None else found
             if self._reported.get(key) != now:
@@ -100,7 +100,7 @@ class PolicyState:
 
     def _derive(self, grant: Grant) -> Assignment:
         cpus = CpuSet.union((grant.exclusive, *(self.pool(name) for name in grant.pools))) if grant.pinned else None
-        return Assignment(cpus=cpus, mems=grant.mems, shares=grant.shares)
+        return Assignment(cpus=cpus, mems=grant.mems, shares=grant.shares, quota=grant.quota)
 
     def _leave(self, key: Key, grant: Grant) -> None:
         for name in grant.pools:

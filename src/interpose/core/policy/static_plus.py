@@ -17,7 +17,7 @@ from interpose.core.model.cgroup import shares_of
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.annotations import prefers_isolated
 from interpose.core.policy.api import Setup
-from interpose.core.policy.decision import Action, Decision, Grant, Refusal, RefusalKind
+from interpose.core.policy.decision import NO_QUOTA, Action, Decision, Grant, Refusal, RefusalKind
 from interpose.core.policy.request import Key, Request
 from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static.options import StaticPlusOptions
@@ -53,7 +53,7 @@ class StaticPlusPolicy:
 
     def __init__(self, setup: Setup, options: StaticPlusOptions) -> None:
         self._topology = setup.topology
-        self._pin_memory = options.pin_memory
+        self._options = options
         partition = divide(setup, partial(_pick_reserved, setup.topology), strict=False)
         self._kinds: Mapping[str, CpuSet] = {
             ISOLATED: partition.isolated,
@@ -121,6 +121,7 @@ class StaticPlusPolicy:
                 pools=_FITTING if part or not full else (),
                 milli=part,
                 shares=shares_of(part or request.milli),
+                quota=self._quota(request, whole=bool(full) and not part),
             )
         if choice.refusal is not None:
             return Decision(
@@ -207,14 +208,19 @@ class StaticPlusPolicy:
         pools: tuple[str, ...],
         milli: int,
         shares: int,
+        quota: int | None = None,
     ) -> Grant:
         mems = None
-        if self._pin_memory and not pools:
+        if self._options.pin_memory and not pools:
             mems = self._topology.memory_near(exclusive) or None
         if mems is None and before.mems is not None:
             # It was bound to some nodes, and stays so until others are written.
             mems = all_memory(self._topology) or None
-        return Grant(exclusive=exclusive, pools=pools, mems=mems, shares=shares, milli=milli)
+        return Grant(exclusive=exclusive, pools=pools, mems=mems, shares=shares, quota=quota, milli=milli)
+
+    def _quota(self, request: Request, *, whole: bool) -> int | None:
+        """No CFS quota for one with CPUs of its own only; one that shares some as well must not take more of these."""
+        return NO_QUOTA if self._options.lift_quota and whole and request.amounts.quota else None
 
     # -- pools
 

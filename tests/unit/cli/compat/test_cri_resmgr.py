@@ -17,6 +17,7 @@ from interpose.config.documents.yaml import read_document
 from interpose.config.dump_rules import DumpTarget, parse_rules
 from interpose.config.load import LoadedSettings
 from interpose.config.relay.settings import DumpSettings, HookSettings, PolicySettings, RelaySettings
+from interpose.core.policy.names import NAMES
 from interpose.cri.methods import METHODS
 from interpose.errors import ConfigError
 
@@ -156,7 +157,7 @@ def test_each_wrong_rule_is_named_with_its_place(tmp_path: Path) -> None:
     assert caught.value.problems == [
         "flag -dump: 'full:(' is not a regular expression: missing ), unterminated subpattern at position 0",
         f"file {path} line 2: dump: 'a:b:c' has more than one colon, it is target:method",
-        "flag -policy: 'statik' is not one of none, null, static, static-plus, static-pools, stp",
+        f"flag -policy: 'statik' is not one of {', '.join(NAMES)}",
     ]
 
 

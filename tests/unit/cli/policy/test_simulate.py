@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
+from interpose.core.model.cpuset import CpuSet
 
 SAMPLE = Path(__file__).parents[4] / "samples/pods.yaml"
 POD = """\
@@ -45,6 +46,35 @@ def test_the_sample_gets_its_cpus() -> None:
     assert by_name["batch/backup/rsync"]["cpus"] == found["pools"]["shared"] == "0-1,6-7,10-31"
     assert [record["action"] for record in found["records"]][:3] == ["allocate", "release", "allocate"]
     assert max(map(len, result.output.splitlines())) <= 100
+
+
+def test_the_sample_of_pod_pools_is_as_its_page_says() -> None:
+    """The pods go where the example of the policy says."""
+    samples = SAMPLE.parent
+    found = outcome(
+        *("--topology", "2p2n2c2t", "--policy-config", samples / "podpools.yaml", "-f", samples / "podpools-pods.yaml")
+    )
+    page = (samples.parent / "docs/policy/podpools.md").read_text().partition("## Example")[2]
+    for one in found["assignments"]:
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{one['container'].split('/')[1]}`"))
+        assert [cell.strip() for cell in row.split("|")][3:5] == [f"`{one['cpus']}`", one["mems"]]
+    assert len(found["assignments"]) == 10
+    for name, cpus in found["pools"].items():
+        assert any(line.split() == [name, str(len(CpuSet.parse(cpus))), cpus] for line in page.splitlines())
+
+
+def test_the_sample_of_dynamic_pools_is_as_its_page_says() -> None:
+    """Whoever is not refused has what the example of the policy says."""
+    samples = SAMPLE.parent
+    files = ("--policy-config", samples / "dynamic-pools.yaml", "-f", samples / "dynamic-pools-pods.yaml")
+    found = outcome("--topology", "2p2n2c2t", *files, "--allow-refusals")
+    page = (samples.parent / "docs/policy/dynamic-pools.md").read_text().partition("## Example")[2]
+    for one in found["assignments"]:
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{one['container'].split('/')[1]}`"))
+        cells = [cell.strip() for cell in row.split("|")]
+        assert cells[3:6] == [f"`{one['pools'][0]}`", f"`{one['cpus']}`", one["mems"]]
+    assert len(found["assignments"]) == 8
+    assert [record["container"] for record in found["records"] if record["refusal"]] == ["jobs/huge/main"]
 
 
 def test_pods_come_from_files_and_standard_input(tmp_path: Path) -> None:

@@ -130,8 +130,8 @@ policy.ReservedResources.CPU: [1]
         "file f line 10: policy.static.RelaxedIsolation: is given twice, first in line 7",
         "file f line 1: polici: is not a known key, did you mean policy?",
         (
-            "file f line 3: policy.Active: expected none or null or static or static-plus or static-pools or stp, "
-            "found 'balloons'"
+            "file f line 3: policy.Active: expected none or null or static or static-plus or static-pools or stp "
+            "or podpools or dynamic-pools, found 'balloons'"
         ),
         "file f line 4: policy.Activ: is not a known key, did you mean Active?",
         (
@@ -203,14 +203,14 @@ def test_other_keys_are_named_in_warnings() -> None:
         "logger": "Debug: x",
         "policy.balloons": "broken: [",
         "other": "",
-        "policy": "podpools: {}",
+        "policy": "eda: {}",
         "policy.static": "PinMemory: false\nRdt: auto",
     }
     assert read_config_map(data, NODE).warnings == (
         "ConfigMap key logger: has no effect here",
         "ConfigMap key other: has no effect here",
         "ConfigMap key policy.balloons: has no effect here",
-        "ConfigMap key policy line 1: podpools: has no effect here",
+        "ConfigMap key policy line 1: eda: has no effect here",
         "ConfigMap key policy.static line 2: Rdt: has no effect here",
     )
 

@@ -5,10 +5,13 @@ from typing import Any
 import pytest
 
 from interpose.config.documents.fields import Report
-from interpose.config.documents.policy_options import OPTIONS, read_options, read_pools, without_effect
+from interpose.config.documents.policy_options import OPTIONS, option_values, read_options, read_pools, without_effect
 from interpose.config.documents.yaml import parse_document
+from interpose.core.cpuallocator.priority import CpuPriority
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions, DynamicPoolType
 from interpose.core.policy.names import POLICIES
+from interpose.core.policy.podpools.options import FillOrder, InstanceAmount, InstanceUnit, PodPool, PodPoolsOptions
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.errors import ConfigError
@@ -25,6 +28,7 @@ pools:
     - Cpuset: 12
       Socket: 0
 """
+PRIORITIES = "expected 0 (high), 1 (normal), 2 (low) or 3 (none)"
 EXPECTED = {
     "exclusive": Pool(
         exclusive=True,
@@ -77,6 +81,8 @@ def test_every_policy_has_its_table() -> None:
             StaticOptions(full_pcpus_only=True, strict_cpu_reservation=True),
         ),
         ("static-plus", "PinMemory: true", StaticPlusOptions(pin_memory=True)),
+        ("static-plus", "disableCPUQuotaWithExclusiveCPUs: false", StaticPlusOptions(lift_quota=False)),
+        ("static", "DisableCPUQuotaWithExclusiveCPUs: false", StaticOptions(lift_quota=False)),
         ("static-plus", "null", StaticPlusOptions()),
         ("static-pools", "null", PoolsOptions()),
         ("static-pools", POOLS, PoolsOptions(pools=EXPECTED)),
@@ -84,6 +90,40 @@ def test_every_policy_has_its_table() -> None:
             "static-pools",
             "{ConfFilePath: /etc/p.yaml, ConfDirPath: '', LabelNode: true, TaintNode: true}",
             PoolsOptions(conf_file="/etc/p.yaml", label_node=True, taint_node=True),
+        ),
+        ("dynamic-pools", "null", DynamicPoolsOptions()),
+        (
+            "dynamic-pools",
+            "{PinCPU: false, pinmemory: false, ReservedPoolNamespaces: [infra-*], IdleCPUClass: slow}",
+            DynamicPoolsOptions(pin_cpu=False, pin_memory=False, reserved_namespaces=("infra-*",)),
+        ),
+        (
+            "dynamic-pools",
+            "DynamicPoolTypes: [{Name: a, Namespaces: [x, y*], CPUClass: fast, AllocatorPriority: 2}, {name: b}]",
+            DynamicPoolsOptions(
+                types=(
+                    DynamicPoolType(name="a", namespaces=("x", "y*"), cpu_class="fast", priority=CpuPriority.LOW),
+                    DynamicPoolType(name="b"),
+                )
+            ),
+        ),
+        ("podpools", "null", PodPoolsOptions()),
+        ("podpools", "{pinCPU: false, PinMemory: off}", PodPoolsOptions(pin_cpu=False, pin_memory=False)),
+        (
+            "podpools",
+            "Pools: [{Name: a, CPU: '2', MaxPods: 3, Instances: 50 %, FillOrder: Packed}, {name: default, maxpods: 0}]",
+            PodPoolsOptions(
+                pools=(
+                    PodPool(
+                        name="a",
+                        cpus=2,
+                        max_pods=3,
+                        instances=InstanceAmount(number=50, unit=InstanceUnit.PERCENT),
+                        fill_order=FillOrder.PACKED,
+                    ),
+                    PodPool(name="default"),
+                )
+            ),
         ),
     ],
 )
@@ -189,3 +229,131 @@ def test_a_file_without_pools_is_refused(text: str, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         read_pools(parse_document(text, "file p"), "file p")
     assert caught.value.problems[0] == problem
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "unit"),
+    [
+        ("10", 10, InstanceUnit.INSTANCES),
+        ("'10'", 10, InstanceUnit.INSTANCES),
+        ("10 CPUs", 10, InstanceUnit.CPUS),
+        ("1 CPUS", 1, InstanceUnit.CPUS),
+        ("1 cpu", 1, InstanceUnit.CPUS),
+        ("8cpu", 8, InstanceUnit.CPUS),
+        ("90 %", 90, InstanceUnit.PERCENT),
+        ("90%", 90, InstanceUnit.PERCENT),
+    ],
+)
+def test_instances_of_a_pod_pool(text: str, number: int, unit: InstanceUnit) -> None:
+    """All spellings that cri-resmgr knows."""
+    (pool,) = read("podpools", f"Pools: [{{Name: a, CPU: 1, Instances: {text}}}]").pools
+    assert pool.instances == InstanceAmount(number=number, unit=unit)
+
+
+def test_empty_instances_of_a_pod_pool_are_not_said() -> None:
+    """As in cri-resmgr: it is one."""
+    assert read("podpools", "Pools: [{Name: a, CPU: 1, Instances: ''}]").pools[0].instances is None
+
+
+@pytest.mark.parametrize(
+    ("pool", "expected"),
+    [
+        ("CPU: 1", "policy.x.Pools[0].Name: is missing"),
+        ("Name: a", "policy.x.Pools: pool 'a': CPU is missing: how many CPUs has an instance?"),
+        ("Name: a, CPU: two", "policy.x.Pools[0].CPU: expected a number of CPUs such as 2, found 'two'"),
+        ("Name: a, CPU: 0", "policy.x.Pools[0].CPU: expected a number of CPUs such as 2, found '0'"),
+        ("Name: a, CPU: [1]", "policy.x.Pools[0].CPU: expected a number of CPUs such as 2, found a list"),
+        ("Name: a, CPU: 2500m", "policy.x.Pools[0].CPU: expected a number of CPUs such as 2, found '2500m'"),
+        (
+            "Name: a, CPU: 1, Instances: 100 % CPUs",
+            "policy.x.Pools[0].Instances: expected a number of instances such as 3, 3 CPUs or 50 %, found '100 % CPUs'",
+        ),
+        (
+            "Name: a, CPU: 1, Instances: -10",
+            "policy.x.Pools[0].Instances: expected a number of instances such as 3, 3 CPUs or 50 %, found '-10'",
+        ),
+        (
+            "Name: a, CPU: 1, Instances: [1]",
+            "policy.x.Pools[0].Instances: expected a number of instances such as 3, 3 CPUs or 50 %, found a list",
+        ),
+        ("Name: a, CPU: 1, MaxPods: -2", "policy.x.Pools[0].MaxPods: expected a number from -1 to 65536, found '-2'"),
+        (
+            "Name: a, CPU: 1, FillOrder: packed",
+            "policy.x.Pools[0].FillOrder: expected Balanced or Packed or FirstFree, found 'packed'",
+        ),
+        ("Name: a, CPU: 1, Istances: 2", "policy.x.Pools[0].Istances: is not a known key, did you mean Instances?"),
+    ],
+)
+def test_a_pod_pool_that_cannot_be(pool: str, expected: str) -> None:
+    """Key and value are named."""
+    assert problems("podpools", f"Pools: [{{{pool}}}]") == [f"file f line 1: {expected}"]
+
+
+def test_pod_pools_are_shown_key_by_key() -> None:
+    """What is not said is not shown."""
+    options = read("podpools", "{PinMemory: false, Pools: [{Name: a, CPU: 2, Instances: 3 CPUs}, {Name: default}]}")
+    assert dict(option_values(options)) == {
+        "PinCPU": "true",
+        "PinMemory": "false",
+        "Pools.a.CPU": "2",
+        "Pools.a.MaxPods": "0",
+        "Pools.a.Instances": "3 CPUs",
+        "Pools.a.FillOrder": "Balanced",
+        "Pools.default.MaxPods": "0",
+        "Pools.default.FillOrder": "Balanced",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "priority"),
+    [("0", "high"), ("1", "normal"), ("'2'", "low"), ("3", "none"), ("none", "none"), ("High", "high")],
+)
+def test_priorities_of_a_dynamic_pool(text: str, priority: str) -> None:
+    """By number, as cri-resmgr has them, or by name."""
+    (pool,) = read("dynamic-pools", f"DynamicPoolTypes: [{{Name: a, AllocatorPriority: {text}}}]").types
+    assert pool.priority == CpuPriority(priority)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("DynamicPoolTypes: [{Namespaces: [a]}]", "policy.x.DynamicPoolTypes[0].Name: is missing"),
+        ("DynamicPoolTypes: [{Name: a}, {Name: a}]", "policy.x.DynamicPoolTypes: pool 'a' is defined 2 times"),
+        (
+            "DynamicPoolTypes: [{Name: a, AllocatorPriority: 4}]",
+            f"policy.x.DynamicPoolTypes[0].AllocatorPriority: {PRIORITIES}, found '4'",
+        ),
+        (
+            "DynamicPoolTypes: [{Name: a, AllocatorPriority: [1]}]",
+            f"policy.x.DynamicPoolTypes[0].AllocatorPriority: {PRIORITIES}, found a list",
+        ),
+        (
+            "DynamicPoolTypes: [{Name: a, Namespaces: [[]]}]",
+            "policy.x.DynamicPoolTypes[0].Namespaces[0]: expected a name, found a list",
+        ),
+        (
+            "ReservedPoolNamespaces: {}",
+            "policy.x.ReservedPoolNamespaces: expected a list of names such as [batch, team-*], found a group of keys",
+        ),
+        ("ReservedPoolNamespaces: ['']", "policy.x.ReservedPoolNamespaces[0]: expected a name, found ''"),
+        ("ReservedPoolNamespaces: [1]", "policy.x.ReservedPoolNamespaces[0]: expected a name, found a number ('1')"),
+    ],
+)
+def test_a_dynamic_pool_that_cannot_be(text: str, expected: str) -> None:
+    """Key and value are named."""
+    assert problems("dynamic-pools", text) == [f"file f line 1: {expected}"]
+
+
+def test_dynamic_pools_are_shown_key_by_key() -> None:
+    """Also what has no effect, if it is said."""
+    text = "{ReservedPoolNamespaces: [a, b*], DynamicPoolTypes: [{Name: x, Namespaces: [y], CpuClass: z}, {Name: w}]}"
+    assert dict(option_values(read("dynamic-pools", text))) == {
+        "PinCPU": "true",
+        "PinMemory": "true",
+        "ReservedPoolNamespaces": "a,b*",
+        "DynamicPoolTypes.x.Namespaces": "y",
+        "DynamicPoolTypes.x.AllocatorPriority": "high",
+        "DynamicPoolTypes.x.CpuClass": "z",
+        "DynamicPoolTypes.w.Namespaces": "",
+        "DynamicPoolTypes.w.AllocatorPriority": "high",
+    }

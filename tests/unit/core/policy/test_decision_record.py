@@ -51,13 +51,14 @@ def test_a_decision_is_told_completely() -> None:
             "pinned": True,
             "mems": "0",
             "shares": None,
+            "quota": None,
             "milli": 0,
             "envs": {"A": "1"},
             "command": ["run"],
             "details": {"pool": "x"},
         },
         "refusal": None,
-        "assignment": {"cpus": "2-3", "mems": None, "shares": None},
+        "assignment": {"cpus": "2-3", "mems": None, "shares": None, "quota": None},
         "changed": ["shop/web/other", "pod-3/gone/4"],
     }
 

@@ -8,7 +8,9 @@ import pytest
 
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Setup
+from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions
 from interpose.core.policy.names import NAMES, POLICIES
+from interpose.core.policy.podpools.options import PodPoolsOptions
 from interpose.core.policy.registry import make, options_type
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
@@ -40,6 +42,8 @@ def test_the_options_of_every_policy_are_known() -> None:
         StaticOptions,
         StaticPlusOptions,
         PoolsOptions,
+        PodPoolsOptions,
+        DynamicPoolsOptions,
     ]
     assert options_type("stp") is PoolsOptions
 
@@ -79,6 +83,6 @@ def test_a_policy_that_is_not_used_is_not_loaded() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "interpose.core.policy.none" in done.stdout.split()
-    assert not {"static.policy", "static_plus", "static_pools.policy"} & {
+    assert not {"static.policy", "static_plus", "static_pools.policy", "podpools.policy", "dynamic_pools.policy"} & {
         name.removeprefix("interpose.core.policy.") for name in done.stdout.split()
     }

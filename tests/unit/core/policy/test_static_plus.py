@@ -7,7 +7,7 @@ import pytest
 
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Policy, Setup
-from interpose.core.policy.decision import Action, Assignment, Decision, Grant, RefusalKind
+from interpose.core.policy.decision import NO_QUOTA, Action, Assignment, Decision, Grant, RefusalKind
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticPlusOptions
 from interpose.core.policy.static_plus import StaticPlusPolicy
@@ -521,3 +521,25 @@ def test_a_place_that_nobody_gave_is_the_last_one(came: str) -> None:
     policy.allocate(ask("old", 600))
     policy.allocate(ask("new", 600), Grant(pools=("shared",), details={"came": came}))
     assert (cpus_of(policy, "old"), cpus_of(policy, "new")) == ("1", "0-1")
+
+
+@pytest.mark.parametrize(
+    ("milli", "namespace", "lift", "quota"),
+    [
+        (2000, "shop", True, NO_QUOTA),
+        (2000, "shop", False, None),
+        (2500, "shop", True, None),
+        (500, "shop", True, None),
+        (2000, "kube-system", True, None),
+    ],
+)
+def test_only_who_has_whole_cpus_alone_has_no_quota(milli: int, namespace: str, lift: bool, quota: int | None) -> None:
+    """What shares some could take more of them than its limit. Without a quota there is nothing to lift."""
+    setup = Setup(topology=machine("n4c16"), reserved=1000)
+    policy = StaticPlusPolicy(setup, StaticPlusOptions(lift_quota=lift))
+    for limited in (True, False):
+        request = Request(
+            key=Key("pod", "app"), namespace=namespace, amounts=Amounts(milli=milli, limit_milli=milli, quota=limited)
+        )
+        policy.allocate(request)
+        assert policy.state.assignment(request.key).quota == (quota if limited else None)

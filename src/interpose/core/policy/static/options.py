@@ -15,11 +15,13 @@ _FORBIDDEN: Final = (
 class StaticOptions:
     """Options of the policy static.
 
-    Those after the first two are the kubelet's, with its names in files: full-pcpus-only and so on.
+    Those after the first two are the kubelet's, with its names in files: full-pcpus-only and so on. `lift_quota` is
+    its feature gate DisableCPUQuotaWithExclusiveCPUs.
     """
 
     relaxed_isolation: bool = False  # RelaxedIsolation: isolated CPUs first, whoever asks
     pin_memory: bool = False  # PinMemory: memory nodes next to CPUs of one's own
+    lift_quota: bool = True  # no CFS quota with CPUs of one's own
     full_pcpus_only: bool = False
     strict_cpu_reservation: bool = False
     prefer_align_cpus_by_uncorecache: bool = False
@@ -43,3 +45,4 @@ class StaticPlusOptions:
     """Options of the policy static-plus."""
 
     pin_memory: bool = False  # PinMemory
+    lift_quota: bool = True  # DisableCPUQuotaWithExclusiveCPUs

@@ -12,7 +12,7 @@ from typing import Final
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.api import Setup
-from interpose.core.policy.decision import Action, Decision, Grant
+from interpose.core.policy.decision import NO_QUOTA, Action, Decision, Grant
 from interpose.core.policy.request import Key, Request
 from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static.options import StaticOptions
@@ -85,7 +85,7 @@ class StaticPolicy:
         grant = self._state.grants.get(request.key)
         if grant is None:
             return self.allocate(request)
-        if len(grant.exclusive) == exclusive_count(request):
+        if len(grant.exclusive) == exclusive_count(request) and grant.quota == self._quota(request):
             return Decision(action=Action.KEEP, key=request.key, grant=grant, reason="it has what it asks for")
         return self._decide(Action.RESIZE, request, grant, grant.exclusive)
 
@@ -112,7 +112,8 @@ class StaticPolicy:
         changed: tuple[Key, ...] = ()
         if found.refusal is None:
             pools = () if count else (SHARED,)
-            grant = Grant(exclusive=found.cpus, pools=pools, mems=self._mems(found.cpus, before))
+            mems = self._mems(found.cpus, before)
+            grant = Grant(exclusive=found.cpus, pools=pools, mems=mems, quota=self._quota(request))
             changed = self._commit(request.key, grant, own)
             if before is not None and (before.exclusive, before.pools) == (grant.exclusive, grant.pools):
                 action = Action.KEEP
@@ -135,6 +136,11 @@ class StaticPolicy:
         if not near and before is not None and before.mems is not None:
             near = all_memory(self._topology)  # nothing written would leave it bound to where it was
         return near or None
+
+    def _quota(self, request: Request) -> int | None:
+        """No CFS quota for one with CPUs of its own: nobody else could use what it takes away."""
+        lifted = self._options.lift_quota and request.amounts.quota and exclusive_count(request)
+        return NO_QUOTA if lifted else None
 
     def _commit(self, key: Key, grant: Grant, own: CpuSet) -> tuple[Key, ...]:
         self._move(own - grant.exclusive, grant.exclusive)

@@ -1,6 +1,7 @@
 """The policy static: who has CPUs of its own, what the others share, and that nobody is left without."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.quantity import milli
 from interpose.core.policy.api import Policy, Setup
-from interpose.core.policy.decision import Action, Assignment, Decision, Grant, RefusalKind
+from interpose.core.policy.decision import NO_QUOTA, Action, Assignment, Decision, Grant, RefusalKind
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.policy import StaticPolicy, exclusive_count
@@ -479,3 +480,23 @@ def test_the_example_of_the_manual() -> None:
     assert cpus_of(policy, web) == "0-3,8-11,15"
     assert policy.release(db.key).changed == (web.key,)
     assert cpus_of(policy, web) == "0-11,15"
+
+
+def test_cpus_of_its_own_have_no_quota() -> None:
+    """If there is one and the option is on; what shares CPUs keeps its quota, after a resize as well."""
+    policy = static()
+    limited = replace(wants("db", 2000), amounts=Amounts(milli=2000, quota=True))
+    granted_ = policy.allocate(limited).grant
+    assert granted_ is not None
+    assert (granted_.quota, policy.state.assignment(limited.key).quota) == (NO_QUOTA, NO_QUOTA)
+    assert policy.resize(limited).action is Action.KEEP
+    without = replace(limited, amounts=Amounts(milli=2000))
+    assert policy.resize(without).action is Action.KEEP
+    assert policy.state.assignment(limited.key) == Assignment(cpus=granted_.exclusive)
+    policy.resize(replace(limited, amounts=Amounts(milli=1500, quota=True)))
+    assert policy.state.assignment(limited.key).quota is None
+    policy.resize(limited)
+    assert policy.state.assignment(limited.key).quota == NO_QUOTA
+    off = static(lift_quota=False)
+    assert off.allocate(limited, granted_).action is Action.KEEP
+    assert off.state.assignment(limited.key) == Assignment(cpus=granted_.exclusive)

@@ -1,0 +1,1 @@
+"""The policy podpools: a pod as a whole runs in an instance of the pool that it names."""
