@@ -67,7 +67,7 @@ def db(shim: DockerClient, kubepods: Kubepods, web: DockerPod) -> Iterator[Docke
 def test_a_cpu_of_its_own_until_it_stops(web: DockerPod, db: DockerPod, static_relay: PolicyRelay) -> None:
     """The other one leaves it and has it back."""
     assert static_relay.exclusive() == {"db": "1"}
-    assert (db.has("cpu", "cpu.shares"), db.has("cpu", "cpu.cfs_quota_us")) == ("1024", "100000")
+    assert (db.has("cpu", "cpu.shares"), db.has("cpu", "cpu.cfs_quota_us")) == ("1024", "-1")
     assert (db.inspect()["HostConfig"]["CpusetCpus"], web.inspect()["HostConfig"]["CpusetCpus"]) == ("1", "0")
     db.stop()
     assert web.cpus == "0-1"

@@ -70,7 +70,7 @@ def test_a_cpu_of_its_own_from_birth_to_removal(client: CriClient, kubepods: Kub
         PolicyPod(client, kubepods, "half", 500) as half,
     ):
         assert (db.cpus, db.born, db.runs_on) == ("1", "1", "1")
-        assert (db.shares, db.quota) == (1024, 100_000)
+        assert (db.shares, db.quota) == (1024, -1)
         for other in (job, half):
             assert (other.cpus, other.born) == ("0", "0")
         assert (web.cpus, web.runs_on) == ("0", "0")
@@ -109,11 +109,11 @@ def test_a_resize_is_honoured_or_refused(web: PolicyPod, db: PolicyPod) -> None:
         db.resize(2000)
     assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert refused.value.details() == "policy static: CPUs of its own: 2 wanted, 1 free"
-    assert (db.cpus, db.quota, db.shares, web.cpus) == ("1", 100_000, 1024, "0")
+    assert (db.cpus, db.quota, db.shares, web.cpus) == ("1", -1, 1024, "0")
     db.resize(500)
     assert (db.cpus, db.quota, db.shares, web.cpus) == ("0-1", 50_000, 512, "0-1")
     db.resize(1000)
-    assert (db.cpus, db.quota, db.shares, web.cpus) == ("1", 100_000, 1024, "0")
+    assert (db.cpus, db.quota, db.shares, web.cpus) == ("1", -1, 1024, "0")
     web.resize(200)
     assert (web.cpus, web.shares, db.cpus) == ("0", 204, "1")
 

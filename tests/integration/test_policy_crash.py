@@ -20,6 +20,7 @@ from google.protobuf.message import Message
 from interpose._pb import cri_pb2 as cri
 from interpose.cli.common.admin_client import ask
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.decision import NO_QUOTA
 from interpose.net.grpc.status import RpcError
 from interpose.testing.fakeruntime import FakeRuntime
 from interpose.testing.grpcpeer import grpc_channel
@@ -234,11 +235,13 @@ class Node:
     def owned(self) -> dict[str, CpuSet]:
         """What containers have alone at the runtime; nobody else may have it, and it must be as much as is due."""
         has = {one.id: CpuSet.parse(one.resources.cpuset_cpus) for one in self.runtime.alive()}
-        quota = {one.id: one.resources.cpu_quota for one in self.runtime.alive()}
-        own = {one: cpus for one, cpus in has.items() if quota[one]}
+        asked = {one.id: one.resources for one in self.runtime.alive()}
+        # Nobody with CPUs of its own has a quota; the others here ask for none.
+        own = {one: cpus for one, cpus in has.items() if asked[one].cpu_quota}
+        assert all(asked[one].cpu_quota == NO_QUOTA for one in own)
         taken = CpuSet.union(own.values())
         assert all(has.values()), "somebody has no CPU at all"
-        assert {one: len(cpus) * PERIOD for one, cpus in own.items()} == {one: quota[one] for one in own}
+        assert {one: len(cpus) * 1024 for one, cpus in own.items()} == {one: asked[one].cpu_shares for one in own}
         assert sum(map(len, own.values())) == len(taken), f"a CPU has two owners: {own}"
         assert 0 not in taken
         for one, cpus in has.items():

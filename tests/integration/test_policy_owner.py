@@ -136,10 +136,13 @@ async def test_what_a_policy_has_the_hook_server_neither_writes_nor_restores(pro
         "problem": "",
         "name": "static",
         "owns": ["cpuset.cpus"],
-        "left": [{"plugin": "CPUSetAllocator", "parameter": "cpuset.cpus", "values": 1}],
+        "left": [
+            {"plugin": "CPUSetAllocator", "parameter": "cpu.cfs_quota_us", "values": 1},
+            {"plugin": "CPUSetAllocator", "parameter": "cpuset.cpus", "values": 1},
+        ],
     }
     log = programs.server.log.read_text().removeprefix(before)  # the server before may have known in time to say so
-    assert log.count('"Values are left to the policy of the relay" plugin="CPUSetAllocator"') == 1
+    assert log.count('"Values are left to the policy of the relay" plugin="CPUSetAllocator"') == 2
     await asyncio.to_thread(programs.relay.kill)
     assert programs.policy()["owns"] == ["cpuset.cpus"]
     await asyncio.to_thread(programs.relay.start)
@@ -162,5 +165,8 @@ async def test_a_container_made_under_a_policy_has_nothing_of_the_plugin(program
     assert programs.cpus(bound) == "2-3"
     assert "cpuset_cpus" not in programs.node.runtime.containers[bound].config.annotations[ANNOTATION]
     assert await programs.rounds() == 0
-    assert programs.policy()["left"] == [{"plugin": "CPUSetAllocator", "parameter": "cpuset.cpus", "values": 1}]
+    assert programs.policy()["left"] == [
+        {"plugin": "CPUSetAllocator", "parameter": "cpu.cfs_quota_us", "values": 2},  # of the pod as well
+        {"plugin": "CPUSetAllocator", "parameter": "cpuset.cpus", "values": 1},
+    ]
     assert "interpose_policy_overrides_total{" not in await asyncio.to_thread(metrics, programs.relay.admin)

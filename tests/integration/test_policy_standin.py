@@ -55,7 +55,7 @@ async def problems(stack: PolicyStack) -> list[str]:
     response = await policy_routes(stack.policy)["GET", "/v1/policy"](ServerRequest(method="GET", path="/v1/policy"))
     assert isinstance(response, ServerResponse)
     found: list[str] = json.loads(response.body)["problems"]
-    return [one for one in found if not one.startswith("note: cgroups cannot be read")]
+    return [one for one in found if not one.startswith(("note: cgroups cannot be read", "note: CFS quotas of pods"))]
 
 
 async def followed(stack: PolicyStack, online: str) -> None:

@@ -14,10 +14,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from interpose.core.cpuallocator.priority import CpuPriority
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
-from interpose.core.policy.api import Policy, Setup
-from interpose.core.policy.decision import Assignment, Decision, Grant
+from interpose.core.policy.api import LoadFollower, Policy, Setup
+from interpose.core.policy.decision import NO_QUOTA, Assignment, Decision, Grant
+from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions, DynamicPoolType
+from interpose.core.policy.dynamic_pools.policy import ANNOTATIONS as DYNAMIC_POOLS
+from interpose.core.policy.podpools.options import FillOrder, InstanceAmount, PodPool, PodPoolsOptions
+from interpose.core.policy.podpools.policy import ANNOTATIONS as POD_POOLS
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
@@ -46,7 +51,7 @@ MACHINES = tuple(
 STEPS = 30
 pytestmark = pytest.mark.timeout(1800)  # of the deep profile; the usual one takes seconds
 NAMES = tuple("abcdefghij")
-FLAGS = ("relaxed_isolation", "pin_memory", "strict_cpu_reservation", "align_by_socket")
+FLAGS = ("relaxed_isolation", "pin_memory", "lift_quota", "strict_cpu_reservation", "align_by_socket")
 # Those of the kubelet's options that do not go with each other.
 WAYS: tuple[tuple[str, ...], ...] = (
     (),
@@ -60,6 +65,8 @@ WAYS: tuple[tuple[str, ...], ...] = (
 ISOLATED = "cri-resource-manager.intel.com/prefer-isolated-cpus"
 NODES = "interpose/numa-nodes"
 POOLS = ("exclusive", "special", "shared", "infra")
+DYNAMIC_POOL_NAMES = ("shared", "reserved", "batch", "team", "spare")
+POD_POOL_NAMES = ("default", "reserved", "small", "large")
 
 
 class Made:
@@ -107,6 +114,45 @@ def pools_options(draw: st.DrawFn, topology: Topology, usable: CpuSet) -> PoolsO
 
 
 @st.composite
+def pod_pools_options(draw: st.DrawFn, free: int) -> PodPoolsOptions:
+    """Pools that fit on so many CPUs, in any order."""
+    pools = []
+    for name in draw(st.permutations(POD_POOL_NAMES).flatmap(lambda names: st.sampled_from([names, names[:2], []]))):
+        cpus = draw(st.integers(1, 3))
+        count = 1 if name == "default" else draw(st.integers(1, 3))
+        max_pods = draw(st.sampled_from((-1, 0, 1, 1, 2)))
+        if name == "reserved" or cpus * count > free:
+            if name in ("reserved", "default"):
+                pools.append(PodPool(name=name, max_pods=max_pods))
+            continue
+        free -= cpus * count
+        order = draw(st.sampled_from(FillOrder))
+        if order is FillOrder.PACKED and not max_pods:
+            max_pods = 1
+        amount = InstanceAmount(number=count)
+        pools.append(PodPool(name=name, cpus=cpus, max_pods=max_pods, instances=amount, fill_order=order))
+    return PodPoolsOptions(pin_cpu=draw(st.integers(0, 5)) < 5, pin_memory=draw(st.booleans()), pools=tuple(pools))
+
+
+@st.composite
+def dynamic_pools_options(draw: st.DrawFn) -> DynamicPoolsOptions:
+    """Some pools, perhaps with namespaces."""
+    return DynamicPoolsOptions(
+        pin_cpu=draw(st.integers(0, 5)) < 5,
+        pin_memory=draw(st.booleans()),
+        reserved_namespaces=draw(st.sampled_from(((), ("sys*",)))),
+        types=tuple(
+            DynamicPoolType(
+                name=name,
+                namespaces=draw(st.sampled_from(((), ("default",), ("d*", "other")))),
+                priority=draw(st.sampled_from(CpuPriority)),
+            )
+            for name in draw(st.lists(st.sampled_from(DYNAMIC_POOL_NAMES), unique=True))
+        ),
+    )
+
+
+@st.composite
 def made(draw: st.DrawFn, name: str, topology: Topology) -> Made:
     """A policy on a machine, perhaps with a part of it only."""
     ordinary = topology.online - topology.isolated
@@ -124,8 +170,18 @@ def made(draw: st.DrawFn, name: str, topology: Topology) -> Made:
             draw(pools_options(topology, usable)),
         )
     reserved = draw(st.integers(1, min(1500, 1000 * len(ordinary))) | st.just(CpuSet.of((min(ordinary),))))
+    if name == "podpools":
+        free = len(ordinary) - (-(-reserved // 1000) if isinstance(reserved, int) else len(reserved))
+        setup = Setup(topology=topology, available=available, reserved=reserved)
+        return Made(name, setup, draw(pod_pools_options(free)))
+    if name == "dynamic-pools":
+        return Made(
+            name, Setup(topology=topology, available=available, reserved=reserved), draw(dynamic_pools_options())
+        )
     options: Any = draw(
-        static_options() if name == "static" else st.builds(StaticPlusOptions, pin_memory=st.booleans())
+        static_options()
+        if name == "static"
+        else st.builds(StaticPlusOptions, pin_memory=st.booleans(), lift_quota=st.booleans())
     )
     if len(ordinary) <= 2 and name == "static":
         options = replace(options, strict_cpu_reservation=False)
@@ -142,6 +198,10 @@ def requests(draw: st.DrawFn) -> Request:
         notes[ISOLATED] = said
     if said := draw(st.sampled_from(("",) * 5 + ("0", "0-1", "77"))):
         notes[NODES] = said
+    if said := draw(st.sampled_from(("", "", *POD_POOL_NAMES, "nonsense"))):
+        notes[draw(st.sampled_from(POD_POOLS))] = said
+    if said := draw(st.sampled_from(("",) * 4 + (*DYNAMIC_POOL_NAMES, "nonsense"))):
+        notes[draw(st.sampled_from(DYNAMIC_POOLS))] = said
     envs = {}
     if pool := draw(st.sampled_from(("", *POOLS, *POOLS[:2], "nonsense"))):
         envs["STP_POOL"] = pool
@@ -150,10 +210,15 @@ def requests(draw: st.DrawFn) -> Request:
     if draw(st.integers(0, 5)) == 5:
         envs["STP_NO_AFFINITY"] = "1"
     return Request(
-        key=Key(f"pod-{name}", name),
+        key=Key(f"pod-{ord(name) // 2}", name),  # two containers in each pod
         namespace=draw(st.sampled_from(("default", "default", "default", "kube-system"))),
         qos=draw(st.sampled_from((KubeQos.GUARANTEED, KubeQos.GUARANTEED, KubeQos.BURSTABLE, KubeQos.BEST_EFFORT))),
-        amounts=Amounts(milli=milli, extended={EXCLUSIVE_CORES: min(4, milli // 1000)} if milli >= 1000 else {}),
+        amounts=Amounts(
+            milli=milli,
+            limit_milli=draw(st.sampled_from((None, milli, milli + 1000))),
+            extended={EXCLUSIVE_CORES: min(4, milli // 1000)} if milli >= 1000 else {},
+            quota=draw(st.booleans()),
+        ),
         pod_annotations=notes,
         envs=envs,
     )
@@ -192,6 +257,8 @@ class Node(RuleBasedStateMachine):
     def _create(self, request: Request) -> None:
         if (known := self.wanted.get(request.key)) is not None:
             request = replace(known, amounts=request.amounts)  # all else of a container stays as long as it lives
+        elif sibling := next((one for one in self.wanted.values() if one.key.pod_id == request.key.pod_id), None):
+            request = replace(request, namespace=sibling.namespace, pod_annotations=sibling.pod_annotations)
         decision = self._both(request.key, lambda policy: policy.allocate(request))
         self._decided(request, decision)
 
@@ -243,7 +310,7 @@ class Node(RuleBasedStateMachine):
     @rule(data=st.data())
     def switch(self, data: st.DataObject) -> None:
         """Another policy, or other options. Who finds no place there is gone."""
-        name = data.draw(st.sampled_from(("static", "static-plus", "static-pools")))
+        name = data.draw(st.sampled_from(tuple(DUE)))
         other = data.draw(made(name, self.made.setup.topology))
         for key in self._rebuild(other, same=name == self.made.name):
             del self.wanted[key]
@@ -264,6 +331,21 @@ class Node(RuleBasedStateMachine):
             return  # the last reserved CPU, for example: a node goes on with what it had
         for key in self._rebuild(other, same=True):
             del self.wanted[key]
+
+    @precondition(lambda self: isinstance(getattr(self, "one", None), LoadFollower))
+    @rule(data=st.data())
+    def follow_load(self, data: st.DataObject) -> None:
+        """Some CPUs are busy. Who has others now is told, and nobody else has."""
+        online = list(self.made.setup.topology.online)
+        busy = data.draw(st.dictionaries(st.sampled_from(online), st.floats(0, 1), max_size=len(online)))
+        before = self._assignments()
+        assert isinstance(self.one, LoadFollower)
+        assert isinstance(self.two, LoadFollower)
+        changed = self.one.rebalance(busy)
+        assert self.two.rebalance(busy) == changed
+        assert self._tracker() == self._tracker(self.two)
+        now = self._assignments()
+        assert changed == tuple(key for key in now if now[key] != before[key])
 
     def teardown(self) -> None:
         """All go: everything is free again."""
@@ -307,6 +389,14 @@ class Node(RuleBasedStateMachine):
         pools = {name: cpus for name, cpus in self.one.pools().items() if name != "assignable"}
         if self.made.name == "static" and not self.made.options.strict_cpu_reservation:  # type: ignore[attr-defined]
             assert pools.pop("reserved") <= pools["shared"]
+        if self.made.name == "dynamic-pools":
+            available -= topology.isolated
+            if pools["shared"] == pools["reserved"]:
+                del pools["shared"]
+        if self.made.name == "podpools":  # the built-in pools have the same CPUs if none are left for two
+            available -= topology.isolated
+            if pools["default"] == pools["reserved"]:
+                del pools["default"]
         parts = [*pools.values(), *(grant.exclusive for grant in self.one.state.grants.values())]
         together = CpuSet.union(parts)
         assert sum(map(len, parts)) == len(together)
@@ -320,6 +410,43 @@ class Node(RuleBasedStateMachine):
         for key, request in self.wanted.items():
             grant = self.one.state.grants[key]
             assert due(self.made, request, grant)
+
+    @invariant()
+    def pods_are_in_one_place(self) -> None:
+        """And a pool has no more of them than its owner said."""
+        if not isinstance(options := self.made.options, PodPoolsOptions):
+            return
+        pods: dict[str, set[str]] = {}
+        for key, grant in self.one.state.grants.items():
+            pods.setdefault(grant.pools[0], set()).add(key.pod_id)
+        assert sum(map(len, pods.values())) == len({key.pod_id for key in self.wanted})
+        limits = {pool.name: pool.max_pods for pool in options.pools}
+        for instance, found in pods.items():
+            limit = limits.get(instance.partition("[")[0], 0)
+            assert not limit or len(found) <= limit
+
+    @invariant()
+    def dynamic_pools_have_what_is_requested(self) -> None:
+        """And those without containers have nothing."""
+        if self.made.name != "dynamic-pools":
+            return
+        requested: dict[str, int] = {}
+        for grant in self.one.state.grants.values():
+            requested[grant.pools[0]] = requested.get(grant.pools[0], 0) + grant.milli
+        for name, cpus in self.one.pools().items():
+            if name not in ("reserved", "shared"):
+                assert bool(cpus) == (name in requested)
+            if name != "reserved" and cpus != self.one.pools()["reserved"]:
+                assert 1000 * len(cpus) >= requested.get(name, 0)
+
+    @invariant()
+    def nobody_has_what_others_could_use_without_a_quota(self) -> None:
+        """A quota is lifted where there is one, on CPUs of one's own only, and if the option says so."""
+        lifts = getattr(self.made.options, "lift_quota", False)
+        for key, grant in self.one.state.grants.items():
+            alone = bool(grant.exclusive) and not grant.pools
+            lifted = NO_QUOTA if lifts and alone and self.wanted[key].amounts.quota else None
+            assert grant.quota == self.one.state.assignment(key).quota == lifted
 
     @invariant()
     def a_restart_would_move_nobody(self) -> None:
@@ -413,10 +540,41 @@ def _static_pools_due(made: Made, request: Request, grant: Grant) -> bool:
     return bool(mine) and CpuSet.union(mine) == grant.exclusive
 
 
+def _pod_pools_due(made: Made, request: Request, grant: Grant) -> bool:
+    options = made.options
+    assert isinstance(options, PodPoolsOptions)
+    known = {"default", "reserved", *(pool.name for pool in options.pools)}
+    named = next((request.pod_annotations[key] for key in POD_POOLS if key in request.pod_annotations), None)
+    usual = "reserved" if request.namespace == "kube-system" and named is None else "default"
+    wanted = named if named in known else usual
+    (instance,) = grant.pools
+    there = instance.partition("[")[0]
+    return not grant.exclusive and (there == wanted or (there == "default" and grant.details["full"] == wanted))
+
+
+def _dynamic_pools_due(made: Made, request: Request, grant: Grant) -> bool:
+    options = made.options
+    assert isinstance(options, DynamicPoolsOptions)
+    (pool,) = grant.pools
+    system = request.namespace == "kube-system" or (request.namespace == "sys" and bool(options.reserved_namespaces))
+    if not system and not request.milli and not request.amounts.limit_milli:
+        return pool == "shared"
+    named = next((request.pod_annotations[key] for key in DYNAMIC_POOLS if key in request.pod_annotations), None)
+    if named is not None:
+        return pool == named
+    if system:
+        return pool == "reserved"
+    places = [one.name for one in options.types if any(name in ("default", "d*") for name in one.namespaces)]
+    first = [name for name in ("reserved", "shared") if name in places]
+    return pool == [*first, *places, "shared"][0]
+
+
 DUE: dict[str, Callable[[Made, Request, Grant], bool]] = {
     "static": _static_due,
     "static-plus": _static_plus_due,
     "static-pools": _static_pools_due,
+    "podpools": _pod_pools_due,
+    "dynamic-pools": _dynamic_pools_due,
 }
 
 
@@ -430,3 +588,5 @@ def _lives_with(policy: str) -> type[TestCase]:
 TestStatic = _lives_with("static")
 TestStaticPlus = _lives_with("static-plus")
 TestStaticPools = _lives_with("static-pools")
+TestPodPools = _lives_with("podpools")
+TestDynamicPools = _lives_with("dynamic-pools")

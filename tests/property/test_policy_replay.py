@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions, DynamicPoolType
+from interpose.core.policy.podpools.options import PodPool, PodPoolsOptions
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.net.grpc.status import Code
@@ -47,6 +49,14 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
     "pin memory": Configuration(policy="static", reserved=RESERVED, options=StaticOptions(pin_memory=True)),
     "static-plus": Configuration(policy="static-plus", reserved=1000, options=StaticPlusOptions()),
     "static-pools": Configuration(policy="static-pools", options=pools()),
+    "dynamic-pools": Configuration(
+        policy="dynamic-pools",
+        reserved=RESERVED,
+        options=DynamicPoolsOptions(types=(DynamicPoolType(name="all", namespaces=("*",)),)),
+    ),
+    "podpools": Configuration(
+        policy="podpools", reserved=RESERVED, options=PodPoolsOptions(pools=(PodPool(name="default", max_pods=3),))
+    ),
 }
 acts = st.lists(
     st.tuples(

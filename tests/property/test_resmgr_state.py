@@ -27,6 +27,7 @@ grants = st.builds(
     pinned=st.booleans(),
     mems=st.none() | cpusets,
     shares=st.none() | numbers,
+    quota=st.none() | numbers,
     milli=numbers,
     envs=st.dictionaries(texts, texts, max_size=3),
     command=st.none() | st.lists(texts, max_size=3).map(tuple),
@@ -39,6 +40,7 @@ amounts = st.builds(
     memory=st.none() | numbers,
     memory_limit=st.none() | numbers,
     extended=st.dictionaries(texts, numbers, max_size=3),
+    quota=st.booleans(),
     source=st.sampled_from(RequestSource),
 )
 keys = st.builds(Key, texts, texts, st.integers(0, 1 << 32), st.integers(0, 9))
@@ -50,6 +52,7 @@ states = st.builds(
     entries=st.lists(entries, max_size=4).map(tuple),
     config=st.dictionaries(texts, texts, max_size=3),
     config_node=texts,
+    pod_quotas=st.dictionaries(texts, numbers, max_size=3),
 )
 leaves: Any = st.none() | st.booleans() | numbers | st.floats() | texts | st.sampled_from(["1", "500m", "1Gi", "-1"])
 documents = st.recursive(

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from interpose.core.model.cgroup import Parameter
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container
-from interpose.core.policy.decision import Assignment, assignment_record, decision_record, grant_record
+from interpose.core.policy.decision import NO_QUOTA, Assignment, assignment_record, decision_record, grant_record
 from interpose.core.policy.names import NONE
 from interpose.core.policy.request import Key
 from interpose.core.topology.document import topology_document
@@ -15,12 +15,14 @@ from interpose.errors import ConfigError
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.resmgr.allocations import Allocation, AllocationEvent
 from interpose.resmgr.control.cgroup_check import directory_of
+from interpose.resmgr.control.pod_quotas import quota_directory
 from interpose.resmgr.counters import RefusedRequest
 from interpose.resmgr.existing_containers import FIELDS
 from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.tracker import AllocationTracker
 
-_CGROUP_PARAMETERS = (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS, Parameter.CPU_SHARES)
+_CGROUP_PARAMETERS = (Parameter.CPUSET_CPUS, Parameter.CPUSET_MEMS, Parameter.CPU_SHARES, Parameter.CPU_QUOTA)
+_QUOTA: Final = "quota"
 
 
 def policy_report(
@@ -42,6 +44,10 @@ def policy_report(
         for updater in tracker.updaters.list_contested()
     ]
     without_place = [f"container {titles[key]} has no place under the policy" for key in allocations.without_place]
+    throttled = [
+        f"pod in cgroup {directory}: its CFS quota cannot be changed: {error}"
+        for directory, error in tracker.pod_quotas.problems.items()
+    ]
     deferred = [
         f"container {held.request.title} has {held.runtime_request.milli}m CPU at the runtime; the policy has room for "
         f"{held.request.milli}m"
@@ -62,10 +68,16 @@ def policy_report(
             *problems,
             *without_place,
             *deferred,
+            *throttled,
             *contested,
             *(
                 f"note: {note}"
-                for note in (*configuration.notes, *allocations.policy.notes, *_unreadable(tracker, titles))
+                for note in (
+                    *configuration.notes,
+                    *allocations.policy.notes,
+                    *_unreadable(tracker, titles),
+                    *_unreadable_pods(tracker),
+                )
             ),
         ],
         "refused": [
@@ -100,24 +112,51 @@ def _unreadable(tracker: AllocationTracker, titles: Mapping[Key, str]) -> list[s
     return [f"cgroups cannot be read, so states are the runtime's word; {titles.get(key, key)}: {error}"]
 
 
+def _unreadable_pods(tracker: AllocationTracker) -> list[str]:
+    """A note if quotas of pods cannot be read, with one of them; none where no cgroup can be."""
+    unreadable = {} if tracker.cgroups.unreadable else tracker.pod_quotas.unreadable
+    return [
+        f"CFS quotas of pods cannot be read, so some may still be in force; {directory}: {error}"
+        for directory, error in [*unreadable.items()][:1]
+    ]
+
+
 def owned_report(interceptor: PolicyInterceptor) -> dict[str, Any]:
     """Values of containers that the policy decides, as CRI calls them: other programs on the node leave them alone.
 
-    CPU sets under any policy, the others if a container has them of it. While a fallback configuration is in force,
-    what containers have is still that of the policy. What was saved counts until the runtime has listed its containers.
+    CPU sets under any policy, CPU shares if a container has them of it, both of all containers. Of those whose CFS
+    quota is lifted, and of their pods, that too, by id and cgroup: all other quotas are free for others. While a
+    fallback configuration is in force, what containers have is still that of the policy. What was saved counts until
+    the runtime has listed its containers.
     """
     tracker = interceptor.tracker
     allocations, policy = tracker.allocations, tracker.configuration.policy
     saved = [entry.grant for _, entry in tracker.saved.values()]
+    grants = {**{key: entry.grant for key, (_, entry) in tracker.saved.items()}, **allocations.policy.state.grants}
     if policy == NONE:
         suspended = tracker.suspended or (tracker.decides_nothing and saved)
         assigned, policy = ({"cpus"}, tracker.saved_policy) if suspended else (set[str](), policy)
+        grants = {**grants, **tracker.suspended} if suspended else {}
     else:
         assignments = (*map(allocations.assignment, allocations.by_key), *saved)
-        assigned = {"cpus"} | {
-            name for found in assignments for name in FIELDS if getattr(found, name, None) is not None
-        }
-    return {"version": 1, "policy": policy, "owns": [field for name, field in FIELDS.items() if name in assigned]}
+        assigned = {"cpus"} | {name for row in assignments for name in FIELDS if getattr(row, name, None) is not None}
+    unlimited = [key for key, grant in grants.items() if grant.quota == NO_QUOTA]
+    # Where it is yet to be put back, too.
+    found = (tracker.quota_directory(key) for key in unlimited)
+    directories = dict.fromkeys([*filter(None, found), *tracker.pod_quotas.originals])
+    ids = {key: held.id for key, held in allocations.by_key.items()}
+    ids |= {key: entry.container_id for key, (_, entry) in tracker.saved.items()}
+    report = {
+        "version": 1,
+        "policy": policy,
+        "owns": [field for name, field in FIELDS.items() if name in assigned - {_QUOTA}],
+    }
+    quota = [FIELDS[_QUOTA]]
+    owned = {
+        "containers": {ids[key]: quota for key in unlimited if ids.get(key)},
+        "pods": dict.fromkeys(directories, quota),
+    }
+    return report | {name: values for name, values in owned.items() if values}
 
 
 def topology_report(interceptor: PolicyInterceptor) -> dict[str, Any]:
@@ -152,10 +191,13 @@ def _state(tracker: AllocationTracker, key: Key, held: Allocation) -> dict[str, 
         return {"state": "being created"}
     if updater.state != "idle":
         return {"state": updater.state}
-    return {
-        "state": "in step",
-        "confirmed_by": "kernel" if tracker.cgroups.is_confirmed(key, tracker.desired(key)) else "runtime",
-    }
+    wanted, quotas, directory = tracker.desired(key), tracker.pod_quotas, tracker.quota_directory(key)
+    confirmed = tracker.cgroups.is_confirmed(key, wanted)
+    if wanted is not None and wanted.quota == NO_QUOTA and directory is not None:
+        if state := quotas.state(directory):
+            return {"state": state}
+        confirmed = confirmed and directory in quotas.lifted
+    return {"state": "in step", "confirmed_by": "kernel" if confirmed else "runtime"}
 
 
 def find_allocations(tracker: AllocationTracker, ref: str) -> list[Allocation]:
@@ -227,6 +269,7 @@ def container_report(tracker: AllocationTracker, held: Allocation) -> dict[str, 
         "holds": None if (grant := tracker.allocations.policy.state.grants.get(key)) is None else grant_record(grant),
         "wanted": None if wanted is None else assignment_record(wanted),
         "written": None if updater is None or updater.written is None else assignment_record(updater.written),
+        "pod_quota": _pod_quota(tracker, key, wanted),
         "writer": None
         if updater is None
         else {
@@ -234,6 +277,20 @@ def container_report(tracker: AllocationTracker, held: Allocation) -> dict[str, 
             "error": updater.error,
             "attempts": updater.attempts,
         },
+    }
+
+
+def _pod_quota(tracker: AllocationTracker, key: Key, wanted: Assignment | None) -> dict[str, Any] | None:
+    """The CFS quota of the pod: what it should be, what was found before it was lifted, and why it is not so."""
+    quotas, directory = tracker.pod_quotas, tracker.quota_directory(key)
+    lifts = wanted is not None and wanted.quota == NO_QUOTA
+    if directory is None or not (lifts or directory in quotas.originals):
+        return None
+    return {
+        "wanted": NO_QUOTA if directory in quotas.originals or lifts else None,
+        "written": NO_QUOTA if directory in quotas.lifted else None,
+        "before": quotas.originals.get(directory),
+        "error": quotas.problems.get(directory) or quotas.unreadable.get(directory, ""),
     }
 
 
@@ -267,6 +324,9 @@ def cgroup_report(container: Container | None, tree: Callable[[], CgroupTree]) -
         cgroups = tree()
         directory = directory_of(cgroups, container)
         values = {parameter.value: str(cgroups.read(directory, parameter)) for parameter in _CGROUP_PARAMETERS}
+        parent = quota_directory(container.cgroup_parent)
+        if parent is not None:
+            values["pod"] = str(cgroups.read(parent, Parameter.CPU_QUOTA))
     except (OSError, ValueError, ConfigError) as error:
         return {"error": str(error)}
     return {"path": directory, **values}

@@ -81,6 +81,16 @@ class CallBarriers:
             if tracker.updaters.exceeds(key):
                 self._counters.count_late(tracker.allocations.by_key[key].request.title, 1)
 
+    async def wait_for_quota(self, call: Call, key: Key, *, watch: bool = False) -> None:
+        """Wait until the pod of a container has the CFS quota that it should have now, or none.
+
+        `watch`: the caller resizes the container, and may write the quota of the pod itself before or after that.
+        """
+        quotas, directory = self._tracker.pod_quotas, self._tracker.quota_directory(key)
+        if watch:
+            quotas.check_soon(directory, watch=True)
+        await quotas.settle(directory, self._budget(call, _SHRINKING))
+
     async def wait_for_growth(self, call: Call, keys: Iterable[Key]) -> None:
         """Wait until others have what became free."""
         await self._tracker.updaters.apply(keys, self._budget(call, _GROWING))

@@ -35,6 +35,7 @@ from interpose.core.model.pod import Container, Pod
 from interpose.core.model.quantity import milli, parse_quantity, whole
 from interpose.core.model.resources import LinuxResources
 from interpose.core.model.text import quoted
+from interpose.core.policy.names import VARIABLE_PREFIXES
 from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 
 # The webhook's own, and that of its successor; the first that a pod has counts.
@@ -205,7 +206,12 @@ def estimate(requested: LinuxResources, qos: KubeQos, capacity: int = 0) -> Amou
         if memory is not None and memory_limit is not None and memory >= memory_limit:
             memory = None
     return Amounts(
-        milli=milli, limit_milli=limit, memory=memory, memory_limit=memory_limit, source=RequestSource.ESTIMATE
+        milli=milli,
+        limit_milli=limit,
+        memory=memory,
+        memory_limit=memory_limit,
+        quota=requested.cpu_quota > 0,
+        source=RequestSource.ESTIMATE,
     )
 
 
@@ -272,7 +278,7 @@ def make_request(
         amounts=amounts,
         pod_labels=pod.labels,
         pod_annotations=pod.annotations,
-        envs=_texts(container.envs),
+        envs=_policy_variables(container.envs),
         command=tuple(command),
         args=tuple(args),
     )
@@ -303,7 +309,8 @@ def resize_amounts(request: Request, update: LinuxResources, before: LinuxResour
             memory = memory_limit
         elif memory is not None and memory_limit is not None and memory > memory_limit:
             memory = None  # it asks for something else now, and CRI does not say for what
-    amounts = replace(old, milli=milli, limit_milli=limit, memory=memory, memory_limit=memory_limit)
+    quota = update.cpu_quota > 0 if update.cpu_quota else old.quota
+    amounts = replace(old, milli=milli, limit_milli=limit, memory=memory, memory_limit=memory_limit, quota=quota)
     return old if amounts == old else replace(amounts, source=RequestSource.RESIZE)
 
 
@@ -367,7 +374,7 @@ def _merge_amounts(annotation: Amounts, guessed: Amounts, *, cpu: bool, memory: 
         annotation = replace(annotation, milli=guessed.milli, limit_milli=guessed.limit_milli, source=guessed.source)
     if not memory:
         annotation = replace(annotation, memory=guessed.memory, memory_limit=guessed.memory_limit)
-    return annotation
+    return replace(annotation, quota=guessed.quota)
 
 
 def _annotated_qos(document: ResourceAnnotation, problems: list[str]) -> KubeQos | None:
@@ -378,10 +385,11 @@ def _annotated_qos(document: ResourceAnnotation, problems: list[str]) -> KubeQos
         return None
 
 
-def _texts(envs: Iterable[tuple[str, bytes]]) -> Mapping[str, str]:
-    """Variables that are text; of one that is given twice the last counts, as in a process."""
+def _policy_variables(envs: Iterable[tuple[str, bytes]]) -> Mapping[str, str]:
+    """Those that policies read and that are text; of one that is given twice the last counts, as in a process."""
     found = {}
     for name, value in envs:
-        with suppress(UnicodeDecodeError):
-            found[name] = value.decode()
+        if name.startswith(VARIABLE_PREFIXES):
+            with suppress(UnicodeDecodeError):
+                found[name] = value.decode()
     return MappingProxyType(found)

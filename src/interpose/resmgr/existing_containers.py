@@ -9,22 +9,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from interpose.core.model.cgroup import KubeQos, shares_of
+from interpose.core.model.cgroup import MIN_QUOTA, PERIOD, KubeQos, find_kube_qos, shares_of
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.core.model.resources import NO_RESOURCES, LinuxResources
-from interpose.core.policy.decision import Assignment, Grant
+from interpose.core.policy.decision import NO_QUOTA, Assignment, Grant
 from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 from interpose.cri.store.requested import ANNOTATION as REQUESTED
 from interpose.cri.store.requested import requested_resources
 from interpose.resmgr.allocations import AllocationCandidate
-from interpose.resmgr.container_request import make_request, same_limit
+from interpose.resmgr.container_request import make_request, milli_of, same_limit
 from interpose.resmgr.key_allocator import KeyAllocator
 from interpose.resmgr.state.grant_annotation import ANNOTATION, GrantNote, read_note
 from interpose.resmgr.state.state import SavedEntry
 
 # What policies decide about, and what CRI calls it.
-FIELDS: Final[Mapping[str, str]] = {"cpus": "cpuset_cpus", "mems": "cpuset_mems", "shares": "cpu_shares"}
+FIELDS: Final[Mapping[str, str]] = {
+    "cpus": "cpuset_cpus",
+    "mems": "cpuset_mems",
+    "shares": "cpu_shares",
+    "quota": "cpu_quota",
+}
 _SETS: Final = ("cpus", "mems")
 SavedEntries = Mapping[Key, tuple[str, SavedEntry]]  # entries of a state file with the policy that decided them
 _UNKNOWN: Final = LinuxResources(cpu_shares=-2, cpu_quota=-2)  # no request has these values
@@ -48,7 +53,15 @@ def to_assignment(resources: LinuxResources) -> Assignment:
         cpus=_parse_cpus(resources.cpuset_cpus),
         mems=_parse_cpus(resources.cpuset_mems),
         shares=resources.cpu_shares or None,
+        quota=_quota(resources),
     )
+
+
+def _quota(resources: LinuxResources) -> int | None:
+    """The CFS quota. Runtimes show none as none at all; only where nothing is known, that is not known either."""
+    if resources.cpu_quota > 0:
+        return resources.cpu_quota
+    return NO_QUOTA if resources != NO_RESOURCES else None
 
 
 def find_candidates(
@@ -60,9 +73,10 @@ def find_candidates(
     """
     saved_order = {key: place for place, key in enumerate(entries)}
     found: list[tuple[tuple[bool, int, str], AllocationCandidate]] = []
-    for container, pod in containers:
-        key = _saved_key(container, entries)
+    for known_container, pod in containers:
+        key = _saved_key(known_container, entries)
         entry = entries.get(key)
+        container = _restore_quota(known_container, entry)
         grant, amounts = recover_grant(container, entry, policy)
         made = make_request(container, pod, capacity=capacity).request
         known = _recorded_grants(container, entry)
@@ -166,7 +180,9 @@ def _with_records(request: Request, amounts: Amounts | None, known: Sequence[Gra
             amounts = replace(amounts, milli=amounts.limit_milli)
         if not amounts.extended:  # these cannot be resized
             amounts = replace(amounts, extended=known[0].amounts.extended)
-    return replace(request, recalled=recalled, amounts=request.amounts if amounts is None else amounts)
+    # Whether there is a quota is what the runtime was asked for; older records do not say.
+    amounts = request.amounts if amounts is None else replace(amounts, quota=request.amounts.quota)
+    return replace(request, recalled=recalled, amounts=amounts)
 
 
 def policy_written_fields(container: Container, entry: tuple[str, SavedEntry] | None) -> frozenset[str]:
@@ -193,7 +209,30 @@ def restore_requested(container: Container, entry: tuple[str, SavedEntry] | None
         # It may have been resized since its creation, and only the state file knows to how much.
         ours["cpu_shares"] = shares_of(known.amounts.milli)
     requested = replace(container.requested, **ours)
-    return container if requested == container.requested else replace(container, requested=requested)
+    found = container if requested == container.requested else replace(container, requested=requested)
+    return _restore_quota(found, entry)
+
+
+def _restore_quota(container: Container, entry: tuple[str, SavedEntry] | None) -> Container:
+    """The record of a container with the CFS quota that its caller asked for, where a policy has lifted it.
+
+    The annotation of its creation has the first one. If the container was resized since, its saved limit says more, or
+    the shares of a Guaranteed container, whose limit is its request.
+    """
+    known = _recorded_grants(container, entry)
+    if container.resources.cpu_quota > 0 or not any(note.grant.quota == NO_QUOTA for note in known):
+        return container
+    requested = container.requested
+    limit: int | None = None
+    if (saved := _matching_entry(container, entry)) is not None and saved.grant.quota == NO_QUOTA:
+        limit = saved.amounts.limit_milli
+    elif find_kube_qos(container.cgroup_parent) is KubeQos.GUARANTEED:
+        limit = milli_of(container.resources.cpu_shares)
+    if not limit or same_limit(limit, requested):
+        return container
+    period = requested.cpu_period or PERIOD
+    quota = max(limit * period // 1000, MIN_QUOTA)
+    return replace(container, requested=replace(requested, cpu_period=period, cpu_quota=quota))
 
 
 def _granted_fields(container: Container, entry: tuple[str, SavedEntry] | None) -> set[str]:
@@ -201,7 +240,12 @@ def _granted_fields(container: Container, entry: tuple[str, SavedEntry] | None) 
     return {
         name
         for note in _recorded_grants(container, entry)
-        for name, value in (("cpus", note.grant.pinned), ("mems", note.grant.mems), ("shares", note.grant.shares))
+        for name, value in (
+            ("cpus", note.grant.pinned),
+            ("mems", note.grant.mems),
+            ("shares", note.grant.shares),
+            ("quota", note.grant.quota),
+        )
         if value
     }
 

@@ -23,6 +23,7 @@ from interpose.relay.store_updates import has_unknown_outcome
 from interpose.resmgr.allocations import Allocation
 from interpose.resmgr.barriers import REFRESH_TIMEOUT, CallBarriers, caller_request
 from interpose.resmgr.container_request import make_request
+from interpose.resmgr.control.pod_quotas import quota_directory
 from interpose.resmgr.counters import PolicyCounters
 from interpose.resmgr.request_edits import write_create, write_fallback
 from interpose.resmgr.resize import ResizeHandler
@@ -57,6 +58,7 @@ class PolicyInterceptor:
             "RemoveContainer": self._stop,
             "StopPodSandbox": self._stop,
             "RemovePodSandbox": self._stop,
+            "UpdatePodSandboxResources": self._update_pod,
         }
 
     @property
@@ -201,6 +203,7 @@ class PolicyInterceptor:
                 tracker.confirm(key, container_id, written)
                 tracker.on_change()
                 await self._barriers.wait_for_excess(call, key)
+                await self._barriers.wait_for_quota(call, key)
         elif has_unknown_outcome(reply):
             tracker.mark_create_pending(key)
         else:
@@ -233,11 +236,25 @@ class PolicyInterceptor:
             key = None if container is None else self.tracker.allocations.by_id.get(container.id)
             if key is not None:
                 await self._barriers.wait_for_excess(call, key)
+                await self._barriers.wait_for_quota(call, key)
         except UnreadableMessageError:
             pass
         except Exception as error:
             self.counters.count_failure(call, error)
         return await proceed()
+
+    # -- a pod has other amounts
+
+    async def _update_pod(self, call: Call, proceed: Proceed) -> Reply:
+        """The kubelet has written the cgroup of the pod before it tells the runtime."""
+        reply = await proceed()
+        try:
+            pod = self.tracker.store.pod(call.request.pod_sandbox_id)
+            if pod is not None:
+                self.tracker.pod_quotas.check_soon(quota_directory(pod.cgroup_parent), watch=True)
+        except UnreadableMessageError:
+            pass
+        return reply
 
     # -- containers end
 

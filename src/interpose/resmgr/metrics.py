@@ -86,6 +86,12 @@ def policy_collector(interceptor: PolicyInterceptor) -> Callable[[], Iterable[Fa
                 "Containers not in step.",
             ),
             ("confirmed_containers", tracker.cgroups.confirmed, "Containers whose cgroup was seen to be as wanted."),
+            ("unlimited_pods", len(tracker.pod_quotas.lifted), "Pods whose CFS quota is lifted."),
+            (
+                "failing_pods",
+                len(tracker.pod_quotas.problems),
+                "Pods whose CFS quota could not be lifted or put back.",
+            ),
             ("contested_containers", len(updaters.list_contested()), "Containers whose values somebody else replaces."),
             ("without_place", len(allocations.without_place), "Running containers the policy could not take."),
             (

@@ -40,6 +40,7 @@ class AllocationReconciler:
             self.reconcile()
         if tracker.at_rest:
             tracker.cgroups.tick()
+            tracker.pod_quotas.tick()
 
     def _settle_creates(self) -> None:
         tracker = self._tracker

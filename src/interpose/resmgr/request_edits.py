@@ -43,7 +43,7 @@ def write_update(request: Any, assignment: Assignment) -> list[Override]:
 
 
 def _says_something(assignment: Assignment) -> bool:
-    return bool(assignment.cpus) or bool(assignment.mems) or bool(assignment.shares)
+    return bool(assignment.cpus) or bool(assignment.mems) or bool(assignment.shares) or bool(assignment.quota)
 
 
 def _write_resources(resources: Any, assignment: Assignment) -> list[Override]:
@@ -57,6 +57,8 @@ def _write_resources(resources: Any, assignment: Assignment) -> list[Override]:
         setattr(resources, field, str(wanted))
     if assignment.shares:
         resources.cpu_shares = assignment.shares
+    if assignment.quota:
+        resources.cpu_quota = assignment.quota
     return overrides
 
 

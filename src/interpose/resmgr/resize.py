@@ -93,6 +93,7 @@ class ResizeHandler:
             elif reply.code != Code.OK:
                 changed = (key, *changed, *self._roll_back(before, reserved, runtime_request))
             await self._barriers.wait_for_growth(call, changed)
+            await self._barriers.wait_for_quota(call, key, watch=True)
             tracker.on_change()
         return reply
 
@@ -186,7 +187,7 @@ class ResizeHandler:
             if reply.code == Code.OK and desired is not None:
                 updater.written = desired
                 tracker.mark_managed(key, desired)
-                tracker.release_fields(key, to_assignment(requested))
+                tracker.release_fields(key, replace(to_assignment(requested), quota=requested.cpu_quota or None))
                 tracker.cgroups.check_soon(key)
                 tracker.updaters.mark_recovered(updater)
             elif reply.code in OUTCOME_UNKNOWN:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from interpose.config.relay.settings import PolicySettings
@@ -33,7 +34,7 @@ from interpose.host.cpusets import resolve
 from interpose.host.sysfs import read_online_cpus, read_topology
 from interpose.host.unix_sockets import BoundSocket
 from interpose.log import RateLimited
-from interpose.metrics import Family
+from interpose.metrics import Family, Sample
 from interpose.net.grpc.transport import Hub
 from interpose.relay.internal_calls import InternalCalls
 from interpose.relay.subscriptions import Subscriptions
@@ -50,6 +51,7 @@ from interpose.resmgr.config.sources import HostAccess, Sources
 from interpose.resmgr.handover import decode_handover, encode_handover
 from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.metrics import policy_collector, state_collector
+from interpose.resmgr.pool_balancer import PoolBalancer
 from interpose.resmgr.publish.node_publisher import NodePublisher
 from interpose.resmgr.reconcile import AllocationReconciler
 from interpose.resmgr.reconfigure import MakePolicy, Reconfigurer
@@ -159,6 +161,7 @@ class PolicyService:
         self._server: ConfigServer | None = None
         self._socket: ConfigSocket | None = None
         self._publishing = NodePublisher(self._settings, hub)
+        self._balancer = PoolBalancer(Path(settings.host_root, "proc"), round(settings.rebalance_interval))
         self._pending: tuple[Request, ...] = ()  # creates that a previous relay has in flight
 
     def _set_aside(self, path: str) -> None:
@@ -224,6 +227,8 @@ class PolicyService:
         parts = connect_tracker(tracker, make_policy, clock=clock, now=time.time)
         parts.restorer.load(self._state.policy, self._state.entries, reset=self._state.reset)
         parts.restorer.expect(self._pending)
+        tracker.pod_quotas.restore(self._state.pod_quotas)
+        tracker.pod_quotas.save = self._save
         tracker.on_change = self._on_change
         tracker.on_configured = relay.refresh
         calls.below = parts.interceptor
@@ -297,6 +302,8 @@ class PolicyService:
         if self._socket is not None:
             self._socket.tick()
         self._publishing.tick(tracker)
+        if not self._retired:
+            self._balancer.tick(tracker)
         self._ticks += 1
         if self._ticks in _RESYNCS and not self._retired:
             tracker.sync.resync_soon(completely=True)
@@ -397,10 +404,16 @@ class PolicyService:
         # Without a policy, now and before, there is no file; where there was one, it says that the policy has ended.
         decides = tracker.configuration.policy != NONE or tracker.configuration.fallback_reasons
         blank = not decides and (sent is None or not sent.data)
+        blank = blank and not tracker.pod_quotas.originals
         if self._retired or (blank and self._blank):
             return
         self._blank = blank and tracker.ready.is_set()
         self.checkpoint.save_soon(self._current_state)
+
+    async def _save(self) -> bool:
+        """Bring the state to the disk; whether it is there."""
+        self._on_change()
+        return await self.checkpoint.flush()
 
     def _current_state(self) -> State:
         """Everything that the state file holds, as a value."""
@@ -422,7 +435,8 @@ class PolicyService:
         if not tracker.ready.is_set():  # what was saved is not restored yet
             state = self._state
         config, node = (sent.data, sent.node_name) if sent is not None else ({}, "")
-        return replace(state, config=config, config_node=node)
+        quotas = MappingProxyType(tracker.pod_quotas.originals)
+        return replace(state, config=config, config_node=node, pod_quotas=quotas)
 
     def memory(self) -> Mapping[str, object]:
         """For a successor: what is not on the disk yet, and what is in flight."""
@@ -447,6 +461,8 @@ class PolicyService:
         yield from policy_collector(self.interceptor)()
         yield from state_collector(self.checkpoint, self._server)()
         yield from self._publishing.collect()
+        text = "Times that pools had other CPUs because of their load."
+        yield Family("interpose_policy_load_moves_total", "counter", text, [Sample(self._balancer.moves)])
 
     def summary(self) -> dict[str, object]:
         """Policy, number of containers and readiness, for the relay's status."""
@@ -468,5 +484,10 @@ class PolicyService:
         of_files = self._applier.problems if self._applier is not None else ()
         waits = "" if tracker.ready.is_set() else "running containers are not known yet: no exclusive CPUs are granted"
         troubles = [f"{subject} cannot be looked up: {error}" for subject, error in tracker.sync.troubles.items()]
-        own = (waits, self._machine_problem, describe_offline_reserved(tracker.configuration, tracker.topology))
+        own = (
+            waits,
+            self._machine_problem,
+            self._balancer.problem,
+            describe_offline_reserved(tracker.configuration, tracker.topology),
+        )
         return [*filter(None, own), *of_files, *troubles, *self._publishing.problems()]

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from interpose.core.model.cgroup import KubeQos, find_kube_qos
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.model.pod import Container, ContainerState
+from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.core.model.resources import NO_RESOURCES, LinuxResources
 from interpose.core.policy.api import Policy
-from interpose.core.policy.decision import Assignment, Decision, Grant
+from interpose.core.policy.decision import NO_QUOTA, Assignment, Decision, Grant
 from interpose.core.policy.names import NONE
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.topology.topology import Topology
@@ -31,6 +32,7 @@ from interpose.resmgr.control.cgroup_check import CgroupCheck, Tree
 from interpose.resmgr.control.managed_fields import ManagedFields, put_back
 from interpose.resmgr.control.overlaps import CpuOverlaps
 from interpose.resmgr.control.pending_updates import PendingUpdates, observed_resize
+from interpose.resmgr.control.pod_quotas import PodQuotas, quota_directory
 from interpose.resmgr.control.updaters import ContainerUpdaters, Send
 from interpose.resmgr.existing_containers import (
     FIELDS,
@@ -131,6 +133,7 @@ class AllocationTracker:
         self.updates = PendingUpdates()
         self.creates = PendingAllocations()
         self.cgroups = CgroupCheck(cgroups, self.updaters, store, starts)
+        self.pod_quotas = PodQuotas(cgroups, self.pods_without_quota)
         self.overlaps = CpuOverlaps(self._overlaps, clock)
         self.tasks = TaskBag()
         self.ready = asyncio.Event()  # set once all containers that ran at the start are tracked
@@ -167,6 +170,23 @@ class AllocationTracker:
     def _abandoned(self, key: Key, assignment: Assignment) -> list[str]:
         """Managed fields about which the policy says nothing any more; none while a fallback configuration is used."""
         return [] if self.configuration.fallback_reasons else self._managed.abandoned(key, assignment)
+
+    def quota_directory(self, key: Key) -> str | None:
+        """The cgroup of the pod of a container, if that is a kubelet's."""
+        allocation = self.allocations.by_key.get(key)
+        container = None if allocation is None else self.store.containers.get(allocation.id)
+        return None if container is None else quota_directory(container.cgroup_parent)
+
+    def pods_without_quota(self) -> dict[str, int] | None:
+        """Pods with a container whose CFS quota is lifted; None while that is not known, or nothing is decided."""
+        if not self.ready.is_set() or self._retired or self.decides_nothing:
+            return None
+        found: dict[str, int] = {}
+        for key, grant in self.allocations.policy.state.grants.items():
+            if grant.quota == NO_QUOTA and (directory := self.quota_directory(key)) is not None:
+                pod = self.store.pods.get(key.pod_id)
+                found[directory] = _requested_quota(pod) if pod is not None else 0
+        return found
 
     @property
     def fallback_cpus(self) -> CpuSet:
@@ -319,7 +339,9 @@ class AllocationTracker:
                 if old is not None:
                     self._follow_resize(old, new)
                 if (old is None or old.state is not new.state) and new.state is ContainerState.RUNNING:
-                    self.cgroups.check_soon(self.key_of(new))
+                    key = self.key_of(new)
+                    self.cgroups.check_soon(key)
+                    self.pod_quotas.check_soon(self.quota_directory(key))  # systemd may have set it again
         except Exception:
             _log.exception("Failed to record a change")
 
@@ -490,7 +512,18 @@ class AllocationTracker:
         self.overlaps.close()
         await self.tasks.cancel()
         await self.cgroups.close()
+        await self.pod_quotas.close()
         await self.updaters.close()
+
+
+def _requested_quota(pod: Pod) -> int:
+    """The CFS quota that the kubelet gives a pod, as far as it told the runtime; 0: not known.
+
+    Of a pod whose containers do not all have a limit it says the sum of those that have one, which is not its quota.
+    """
+    guaranteed = find_kube_qos(pod.requested_cgroup_parent or pod.cgroup_parent) is KubeQos.GUARANTEED
+    quota = pod.resources.cpu_quota
+    return quota + max(pod.overhead.cpu_quota, 0) if guaranteed and quota > 0 else 0
 
 
 def _ignore() -> None:

@@ -26,6 +26,7 @@ from interpose.resmgr.admin_view import (
 )
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.control.cgroup_check import CgroupCheck
+from interpose.resmgr.control.pod_quotas import PodQuotas
 from interpose.resmgr.counters import RefusedRequest
 from interpose.resmgr.state.state import SavedEntry
 from interpose.testing.kernel.cgroup import FakeKernel
@@ -71,12 +72,28 @@ async def test_who_says_that_a_container_is_in_step(node: PolicyNode) -> None:
     kernel = FakeKernel(cpus="0-15")
     tree = CgroupTree(kernel, kernel.root, version=kernel.version)
     node.tracker.cgroups = CgroupCheck(lambda: tree, node.tracker.updaters, node.store, node.starts)
+    node.tracker.pod_quotas = PodQuotas(lambda: tree, node.tracker.pods_without_quota)
     for container in node.store.containers.values():
         kernel.make(directory := f"{container.cgroup_parent.strip('/')}/{container.id}")
         tree.write(directory, Parameter.CPUSET_CPUS, container.resources.cpuset_cpus)
     await node.tracker.cgroups.check(tuple(node.tracker.allocations.by_key))
     rows = policy_report(node.interceptor, problems=[], state_file={})["assignments"]
+    # The pod may still have a quota.
+    assert {(row["state"], row.get("confirmed_by")) for row in rows} == {("writing", None), ("in step", "kernel")}
+    await node.tracker.pod_quotas.settle(node.tracker.quota_directory(rows_key(node)), 30)
+    rows = policy_report(node.interceptor, problems=[], state_file={})["assignments"]
     assert {row["confirmed_by"] for row in rows} == {"kernel"}
+    node.tracker.pod_quotas.unreadable["kubepods/podx"] = "gone"
+    node.tracker.pod_quotas.problems["kubepods/podx"] = "refused"
+    assert policy_report(node.interceptor, problems=[], state_file={})["problems"] == [
+        "pod in cgroup kubepods/podx: its CFS quota cannot be changed: refused",
+        "note: CFS quotas of pods cannot be read, so some may still be in force; kubepods/podx: gone",
+    ]
+
+
+def rows_key(node: PolicyNode) -> Key:
+    """The container with CPUs of its own."""
+    return find_allocations(node.tracker, "db/app")[0].request.key
 
 
 async def test_what_is_told_of_cgroups(node: PolicyNode) -> None:
@@ -268,8 +285,18 @@ def _no_tree() -> CgroupTree:
 
 
 async def test_what_the_policy_owns(node: PolicyNode) -> None:
-    """CPU sets under any policy; memory nodes if containers are given them; nothing without a policy."""
-    assert owned_report(node.interceptor) == {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}
+    """CPU sets under any policy; memory nodes if containers are given them; nothing without a policy.
+
+    Quotas of those that have none, and no others.
+    """
+    own = find_allocations(node.tracker, "db/app")[0]
+    assert owned_report(node.interceptor) == {
+        "version": 1,
+        "policy": "static",
+        "owns": ["cpuset_cpus"],
+        "containers": {own.id: ["cpu_quota"]},
+        "pods": {node.tracker.quota_directory(own.request.key): ["cpu_quota"]},
+    }
     await node.reconfigurer.apply(static(pin_memory=True))
     assert owned_report(node.interceptor)["owns"] == ["cpuset_cpus", "cpuset_mems"]
     await node.reconfigurer.apply(Configuration(policy="none", origin="test"))

@@ -39,8 +39,8 @@ def amounts(cpu: Any, memory: Any = "1Gi") -> Any:
 
 
 def test_a_request_has_everything_a_policy_may_ask_for() -> None:
-    """Variables that are not text are left out; of two of a name the last counts."""
-    envs = (("A", b"1"), ("B", b"\xff"), ("A", "ä".encode()))
+    """Variables that no policy reads, or that are not text, are left out; of two of a name the last counts."""
+    envs = (("STP_POOL", b"1"), ("CMK_A", b"\xff"), ("STP_POOL", "ä".encode()), ("SECRET", b"x"))
     made = make_request(
         container(envs=envs), pod(labels={"app": "web"}), command=["run"], args=["-v"], capacity=1_000_000
     )
@@ -51,7 +51,7 @@ def test_a_request_has_everything_a_policy_may_ask_for() -> None:
         qos=KubeQos.BURSTABLE,
         amounts=Amounts(milli=500, memory=1000),
         pod_labels={"app": "web"},
-        envs={"A": "ä"},
+        envs={"STP_POOL": "ä"},
         command=("run",),
         args=("-v",),
     )
@@ -74,6 +74,7 @@ def test_the_annotation_is_exact() -> None:
         memory=GIB // 2,
         memory_limit=GIB,
         extended={"x.io/y": 1},
+        quota=True,
         source=RequestSource.ANNOTATION,
     )
 
@@ -133,6 +134,7 @@ def test_a_memory_limit_the_kubelet_did_not_ask_for_is_not_believed() -> None:
         memory=GIB,
         memory_limit=GIB,
         extended={"x.io/y": 1},
+        quota=True,
         source=RequestSource.ANNOTATION,
     )
     problem = "a memory limit of 8589934592 is not believed, the kubelet asked for 1073741824"
@@ -204,7 +206,7 @@ def test_without_either_the_amounts_tell_the_class() -> None:
 
 # -- resizing
 
-OLD = Amounts(milli=1, limit_milli=1500, memory=GIB, memory_limit=2 * GIB, extended={"x.io/y": 1})
+OLD = Amounts(milli=1, limit_milli=1500, memory=GIB, memory_limit=2 * GIB, extended={"x.io/y": 1}, quota=True)
 
 
 def asks(old: Amounts = OLD, qos: KubeQos = KubeQos.BURSTABLE) -> Request:
@@ -238,7 +240,7 @@ def test_an_update_that_says_the_same_changes_nothing(update: LinuxResources) ->
         (LinuxResources(cpu_shares=1024), {"milli": 1000}),
         (LinuxResources(cpu_quota=50_000), {"limit_milli": 500}),
         (LinuxResources(cpu_period=50_000), {"limit_milli": 3000}),
-        (LinuxResources(cpu_quota=-1), {"limit_milli": None}),
+        (LinuxResources(cpu_quota=-1), {"limit_milli": None, "quota": False}),
         (LinuxResources(memory_limit_in_bytes=4 * GIB), {"memory_limit": 4 * GIB}),
         (LinuxResources(memory_limit_in_bytes=GIB // 2), {"memory_limit": GIB // 2, "memory": None}),
         (LinuxResources(memory_limit_in_bytes=-1), {"memory_limit": None}),
@@ -257,10 +259,11 @@ def test_a_memory_request_nobody_knows_stays_so() -> None:
 
 def test_of_a_guaranteed_container_limit_and_request_go_together() -> None:
     """With a quota or without."""
-    old = Amounts(milli=2000, limit_milli=2000, memory=GIB, memory_limit=GIB)
-    new = Amounts(milli=4000, limit_milli=4000, memory=2 * GIB, memory_limit=2 * GIB, source=RequestSource.RESIZE)
+    old = Amounts(milli=2000, limit_milli=2000, memory=GIB, memory_limit=GIB, quota=True)
+    new = replace(old, milli=4000, limit_milli=4000, memory=2 * GIB, memory_limit=2 * GIB, source=RequestSource.RESIZE)
     update = LinuxResources(cpu_shares=4096, cpu_quota=400_000, memory_limit_in_bytes=2 * GIB)
     assert resize_amounts(asks(old, KubeQos.GUARANTEED), update, TWO) == new
+    old, new = replace(old, quota=False), replace(new, quota=False)
     for quota in (0, -1):
         update = replace(update, cpu_quota=quota)
         assert resize_amounts(asks(old, KubeQos.GUARANTEED), update, replace(TWO, cpu_quota=quota)) == new

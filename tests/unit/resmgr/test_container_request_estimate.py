@@ -51,7 +51,7 @@ def test_scores_of_burstable_containers_tell_memory(score: int, memory: int) -> 
                 cpu_shares=2048, cpu_quota=200_000, cpu_period=100_000, memory_limit_in_bytes=GIB, oom_score_adj=-997
             ),
             G,
-            Amounts(milli=2000, limit_milli=2000, memory=GIB, memory_limit=GIB),
+            Amounts(milli=2000, limit_milli=2000, memory=GIB, memory_limit=GIB, quota=True),
         ),
         (
             LinuxResources(cpu_shares=2048, cpu_quota=-1, memory_limit_in_bytes=GIB),
@@ -61,12 +61,12 @@ def test_scores_of_burstable_containers_tell_memory(score: int, memory: int) -> 
         (
             LinuxResources(cpu_shares=262_144, cpu_quota=30_000_000, cpu_period=100_000, memory_limit_in_bytes=GIB),
             G,
-            Amounts(milli=300_000, limit_milli=300_000, memory=GIB, memory_limit=GIB),
+            Amounts(milli=300_000, limit_milli=300_000, memory=GIB, memory_limit=GIB, quota=True),
         ),
         (
             LinuxResources(cpu_shares=262_144, cpu_quota=30_000_000, cpu_period=100_000),
             B,
-            Amounts(milli=256_000, limit_milli=300_000),
+            Amounts(milli=256_000, limit_milli=300_000, quota=True),
         ),
         (LinuxResources(cpu_shares=262_144), G, Amounts(milli=256_000, limit_milli=256_000)),
         (LinuxResources(), G, Amounts()),

@@ -9,7 +9,7 @@ import pytest
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import DOCKER, Container, ContainerState, Pod
 from interpose.core.model.resources import LinuxResources
-from interpose.core.policy.decision import Assignment, Grant
+from interpose.core.policy.decision import NO_QUOTA, Assignment, Grant
 from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 from interpose.cri.store.requested import ANNOTATION as REQUESTED
 from interpose.resmgr.existing_containers import (
@@ -70,11 +70,12 @@ def test_who_has_cpus_to_speak_of(state: ContainerState, ready: bool, concerns: 
 
 
 def test_what_it_has_is_read_as_far_as_it_can_be() -> None:
-    """No set and one that makes no sense are none."""
-    assert to_assignment(LinuxResources(cpuset_cpus="0-1", cpu_shares=2)) == Assignment(
-        cpus=CpuSet.of((0, 1)), shares=2
+    """No set and one that makes no sense are none; no quota is none, unless nothing at all is known."""
+    assert to_assignment(LinuxResources(cpuset_cpus="0-1", cpu_shares=2, cpu_quota=5)) == Assignment(
+        cpus=CpuSet.of((0, 1)), shares=2, quota=5
     )
-    assert to_assignment(LinuxResources(cpuset_cpus="x")) == Assignment()
+    assert to_assignment(LinuxResources(cpuset_cpus="x")) == Assignment(quota=NO_QUOTA)
+    assert to_assignment(LinuxResources()) == Assignment()
 
 
 def test_the_state_file_comes_before_the_annotation() -> None:
@@ -268,3 +269,46 @@ def test_shares_of_a_policy_stand_for_those_that_were_asked_for_last() -> None:
             restore_requested(replace(resized, resources=LinuxResources(cpu_shares=64)), known).requested.cpu_shares
             == 512
         )
+
+
+LIFTED = replace(OWN, quota=NO_QUOTA)
+TWO = replace(AMOUNTS, milli=2000, limit_milli=2000)
+
+
+def lifted(shares: int = 1024, parent: str = "/kubepods/podu", **more: Any) -> Container:
+    """One whose quota is lifted, created for one CPU and with so many shares now."""
+    has = LinuxResources(cpuset_cpus="1", cpu_shares=shares, cpu_period=100_000, cpu_quota=-1)
+    asked = replace(has, cpuset_cpus="", cpu_quota=more.pop("quota", 100_000))
+    return replace(container(cgroup_parent=parent, **more), resources=has, requested=asked)
+
+
+def test_a_quota_that_was_lifted_is_still_what_was_asked_for() -> None:
+    """As noted at its creation; what it was resized to is in the state file, or in the shares if it is Guaranteed."""
+    note = noted(LIFTED)
+    assert restore_requested(lifted(annotations=note), None).requested.cpu_quota == 100_000
+    saved = ("static", replace(entry(LIFTED)[1], amounts=TWO))
+    assert restore_requested(lifted(2048, annotations=note), saved).requested.cpu_quota == 200_000
+    assert restore_requested(lifted(2048, annotations=note), None).requested.cpu_quota == 200_000
+    burstable = lifted(2048, "/kubepods/burstable/podu", annotations=note)
+    assert restore_requested(burstable, None).requested.cpu_quota == 100_000
+    assert restore_requested(burstable, saved).requested.cpu_quota == 200_000
+
+
+def test_a_quota_that_nobody_lifted_is_none() -> None:
+    """Its caller asked for none, as kubelets may be told to; or it is there again."""
+    plain = lifted(quota=-1, annotations=noted(OWN))
+    assert restore_requested(plain, entry(OWN)).requested.cpu_quota == -1
+    back = replace(container(), resources=LinuxResources(cpu_quota=50_000), requested=LinuxResources(cpu_quota=50_000))
+    assert restore_requested(back, entry(LIFTED)) is back
+    unknown = ("static", replace(entry(LIFTED)[1], amounts=replace(TWO, limit_milli=None)))
+    assert restore_requested(lifted(quota=-1), unknown).requested.cpu_quota == -1
+
+
+def test_amounts_of_one_without_a_quota_are_those_it_was_resized_to() -> None:
+    """Not those of the note, and there is a quota for the policy to lift; also if an older relay did not say so."""
+    for saved in ({}, {KEY: ("static", replace(entry(LIFTED)[1], amounts=TWO))}):
+        (found,) = find_candidates([(lifted(2048, annotations=noted(LIFTED)), POD)], saved, "static", 0)
+        amounts = found.request.amounts
+        assert (amounts.milli, amounts.limit_milli, amounts.quota) == (2000, 2000, True)
+        assert found.held is not None
+        assert found.held.quota == NO_QUOTA

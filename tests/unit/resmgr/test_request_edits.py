@@ -86,3 +86,12 @@ def test_the_fallback_is_written_alone() -> None:
     write_fallback(request, CPUS)
     assert request.config.linux.resources.cpuset_cpus == "2-3"
     assert not request.config.annotations
+
+
+@pytest.mark.parametrize("quota", [-1, 50_000])
+def test_a_quota_is_lifted_or_put_back(quota: int) -> None:
+    """The period stays; that the kubelet asked for another one is no conflict."""
+    update = cri.UpdateContainerResourcesRequest()
+    update.linux.cpu_quota, update.linux.cpu_period = 200_000, 100_000
+    assert write_update(update, Assignment(quota=quota)) == []
+    assert (update.linux.cpu_quota, update.linux.cpu_period) == (quota, 100_000)

@@ -18,13 +18,13 @@ UPDATE = "UpdateContainerResources"
 
 
 async def test_a_resize_is_booked_and_constrained(node: PolicyNode, caller: ManagerCaller) -> None:
-    """The policy's CPU set is in the very update of the kubelet."""
+    """The policy's CPU set is in the very update of the kubelet, and that there is no quota."""
     made = (await caller.create(caller.pod("db"), 2000)).response.container_id
     reply = await caller(resize(made, 4))
     assert reply.code == Code.OK
     assert len(node.own[0].split("-")) == 2
     sent = [request.linux for request in node.runtime.requests_of(UPDATE) if request.container_id == made]
-    assert [(resources.cpu_quota, resources.cpuset_cpus) for resources in sent] == [(400_000, node.own[0])]
+    assert [(resources.cpu_quota, resources.cpuset_cpus) for resources in sent] == [(-1, node.own[0])]
 
 
 async def test_a_resize_that_does_not_fit_is_refused(node: PolicyNode, caller: ManagerCaller) -> None:
@@ -181,7 +181,7 @@ async def test_of_two_updates_at_once_the_one_the_runtime_took_last_counts(
         assert (await caller(resize(made, 1), deadline=0.1)).code == Code.OK
     assert (await first).code == Code.OK
     await node.in_step()
-    assert node.runtime.containers[made].resources.cpu_quota == 400_000
+    assert node.runtime.containers[made].resources.cpu_shares == 4096
     assert [len(CpuSet.parse(cpus)) for cpus in node.own] == [4]
 
 
@@ -214,7 +214,7 @@ async def test_what_the_policy_has_no_room_for_is_known(node: PolicyNode, caller
         other = replace(held.request, key=Key("other", "app"), amounts=Amounts(milli=13000))
         assert node.tracker.allocations.allocate(other).refusal is None
     assert (await first).code == Code.OK
-    assert node.runtime.containers[made].resources.cpu_quota == 400_000
+    assert node.runtime.containers[made].resources.cpu_shares == 4096
     assert (held.request.milli, held.runtime_request.milli) == (1000, 4000)
     # Whoever asks for that again is not refused; an update that the runtime refuses changes nothing.
     assert (await caller(resize(made, 4))).code == Code.OK

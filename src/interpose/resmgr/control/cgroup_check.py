@@ -9,9 +9,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from interpose.core.model.cgroup import Parameter, Value
+from interpose.core.model.cgroup import UNLIMITED, Parameter, Value
 from interpose.core.model.pod import Container, ContainerState
-from interpose.core.policy.decision import Assignment
+from interpose.core.policy.decision import NO_QUOTA, Assignment
 from interpose.core.policy.request import Key
 from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
@@ -84,6 +84,8 @@ def _values(desired: Assignment) -> dict[Parameter, Value]:
         values[Parameter.CPUSET_MEMS] = str(desired.mems)
     if desired.shares is not None:
         values[Parameter.CPU_SHARES] = desired.shares
+    if desired.quota is not None:
+        values[Parameter.CPU_QUOTA] = UNLIMITED if desired.quota == NO_QUOTA else desired.quota
     return values
 
 

@@ -20,7 +20,7 @@ from typing import Final
 from interpose.core.backoff import Backoff
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.resources import LinuxResources
-from interpose.core.policy.decision import Assignment
+from interpose.core.policy.decision import NO_QUOTA, Assignment
 from interpose.core.policy.request import Key
 from interpose.cri.store import convert
 from interpose.cri.store.starts import StartTracker
@@ -410,10 +410,11 @@ def patch_of(target: Assignment | None, written: Assignment | None) -> LinuxReso
     has = written if written is not None else Assignment()
     cpus = _changed_text(target.cpus, has.cpus)
     mems = _changed_text(target.mems, has.mems)
-    shares = target.shares if target.shares is not None and target.shares != has.shares else 0
-    if not cpus and not mems and not shares:
+    shares = _changed_number(target.shares, has.shares)
+    quota = _changed_number(target.quota, has.quota)
+    if not cpus and not mems and not shares and not quota:
         return None
-    return LinuxResources(cpuset_cpus=cpus, cpuset_mems=mems, cpu_shares=shares)
+    return LinuxResources(cpuset_cpus=cpus, cpuset_mems=mems, cpu_shares=shares, cpu_quota=quota)
 
 
 def _sent_part(target: Assignment, patch: LinuxResources) -> Assignment:
@@ -422,6 +423,7 @@ def _sent_part(target: Assignment, patch: LinuxResources) -> Assignment:
         cpus=target.cpus if patch.cpuset_cpus else None,
         mems=target.mems if patch.cpuset_mems else None,
         shares=target.shares if patch.cpu_shares else None,
+        quota=target.quota if patch.cpu_quota else None,
     )
 
 
@@ -433,17 +435,23 @@ def _unchanged_part(desired: Assignment | None, sent: Assignment | None) -> Assi
         cpus=desired.cpus if desired.cpus == sent.cpus else None,
         mems=desired.mems if desired.mems == sent.mems else None,
         shares=desired.shares if desired.shares == sent.shares else None,
+        quota=desired.quota if desired.quota == sent.quota else None,
     )
 
 
 def describe(has: Assignment) -> str:
     """What a container has, as text for people."""
-    words = (("CPUs", has.cpus), ("memory nodes", has.mems), ("CPU shares", has.shares))
+    quota = "unlimited" if has.quota == NO_QUOTA else has.quota
+    words = (("CPUs", has.cpus), ("memory nodes", has.mems), ("CPU shares", has.shares), ("CFS quota", quota))
     return ", ".join(f"{name} {value}" for name, value in words if value is not None) or "no CPU set"
 
 
 def _changed_text(target: CpuSet | None, sent: CpuSet | None) -> str:
     return str(target) if target is not None and target != sent else ""
+
+
+def _changed_number(target: int | None, sent: int | None) -> int:
+    return target if target is not None and target != sent else 0
 
 
 async def _slices(keys: Iterable[Key]) -> AsyncIterator[tuple[Key, ...]]:

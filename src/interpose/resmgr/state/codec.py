@@ -51,6 +51,8 @@ def grant_to_plain(grant: Grant) -> dict[str, Any]:
         "milli": grant.milli,
         "details": dict(grant.details),
     }
+    if grant.quota is not None:
+        plain["quota"] = grant.quota
     # Only while a container is created, and then of one policy only.
     if grant.envs:
         plain["envs"] = dict(grant.envs)
@@ -68,6 +70,7 @@ def grant_from_plain(plain: object, where: str = "grant") -> Grant:
         pinned=fields.get("pinned", flag),
         mems=fields.get("mems", maybe(cpus)),
         shares=fields.get("shares", maybe(number)),
+        quota=fields.get("quota", number) if "quota" in fields else None,
         milli=fields.get("milli", number),
         details=fields.get("details", text_map),
         envs=fields.get("envs", text_map) if "envs" in fields else empty_map(),
@@ -77,7 +80,7 @@ def grant_from_plain(plain: object, where: str = "grant") -> Grant:
 
 def amounts_to_plain(amounts: Amounts) -> dict[str, Any]:
     """Amounts as plain values of JSON."""
-    return {
+    plain: dict[str, Any] = {
         "milli": amounts.milli,
         "limit_milli": amounts.limit_milli,
         "memory": amounts.memory,
@@ -85,6 +88,7 @@ def amounts_to_plain(amounts: Amounts) -> dict[str, Any]:
         "extended": dict(amounts.extended),
         "source": amounts.source.value,
     }
+    return plain | ({"quota": True} if amounts.quota else {})
 
 
 def amounts_from_plain(plain: object, where: str = "amounts") -> Amounts:
@@ -96,6 +100,7 @@ def amounts_from_plain(plain: object, where: str = "amounts") -> Amounts:
         memory=fields.get("memory", maybe(number)),
         memory_limit=fields.get("memory_limit", maybe(number)),
         extended=fields.get("extended", number_map),
+        quota="quota" in fields and fields.get("quota", flag),
         source=fields.get("source", _source),
     )
 

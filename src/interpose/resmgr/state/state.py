@@ -25,6 +25,7 @@ from interpose.resmgr.state.codec import (
     key_from_plain,
     key_to_plain,
     number,
+    number_map,
     text,
     text_map,
 )
@@ -51,6 +52,7 @@ class State:
     entries: tuple[SavedEntry, ...] = ()
     config: Mapping[str, str] = field(default_factory=empty_map)  # the last configuration that was sent to us
     config_node: str = ""  # and the node it was for
+    pod_quotas: Mapping[str, int] = field(default_factory=dict)  # found in cgroups of pods before it was lifted
     reset: bool = False  # what containers hold shall be forgotten at the next start
 
 
@@ -60,7 +62,8 @@ def encode(state: State) -> bytes:
     # Keys in order and no spaces: with nothing but a comma between entries this is the shortest form.
     mark = '"anew":true,' if state.reset else ""
     head = f'{{{mark}"config":{_compact(dict(state.config))},"config_node":{_compact(state.config_node)},"entries":['
-    tail = f'],"fingerprint":{_compact(state.fingerprint)},"policy":{_compact(state.policy)}}}'
+    quotas = f',"pod_quotas":{_compact(dict(state.pod_quotas))}' if state.pod_quotas else ""
+    tail = f'],"fingerprint":{_compact(state.fingerprint)}{quotas},"policy":{_compact(state.policy)}}}'
     seal = _seal(head + ",".join(entries) + tail)
     body = ",\n".join(entries)
     return f'{{"version":{VERSION},"sha256":"{seal}","state":\n{head}\n{body}\n{tail}}}\n'.encode("ascii")
@@ -99,6 +102,7 @@ def state_from_plain(plain: object, where: str = "state") -> State:
         entries=fields.get("entries", items(_entry_from_plain)),
         config=fields.get("config", text_map),
         config_node=fields.get("config_node", text),
+        pod_quotas=fields.get("pod_quotas", number_map) if "pod_quotas" in fields else {},
         reset="anew" in fields and fields.get("anew", flag),
     )
 

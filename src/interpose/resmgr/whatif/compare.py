@@ -33,7 +33,7 @@ class Comparison:
 
 def recorded_assignment(container: Container) -> Assignment:
     """The CPUs and memory nodes of a container by its record."""
-    return replace(to_assignment(container.resources), shares=None)
+    return replace(to_assignment(container.resources), shares=None, quota=None)
 
 
 def effective(decided: Assignment, container: Container) -> Assignment:

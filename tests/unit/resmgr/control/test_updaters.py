@@ -554,7 +554,12 @@ async def test_what_was_never_told_is_nobodys_doing(node: Node) -> None:
 
 @pytest.mark.parametrize(
     ("assignment", "text"),
-    [(Assignment(), "no CPU set"), (has("1", "0", 5), "CPUs 1, memory nodes 0, CPU shares 5")],
+    [
+        (Assignment(), "no CPU set"),
+        (has("1", "0", 5), "CPUs 1, memory nodes 0, CPU shares 5"),
+        (Assignment(quota=-1), "CFS quota unlimited"),
+        (Assignment(quota=7), "CFS quota 7"),
+    ],
 )
 def test_what_a_container_has_in_words(assignment: Assignment, text: str) -> None:
     """The text is for log lines and messages."""

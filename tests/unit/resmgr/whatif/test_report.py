@@ -30,8 +30,8 @@ def test_an_outcome_is_json() -> None:
     assert db["moved"] == [
         {
             "container": "default/web/app",
-            "before": {"cpus": "0-15", "mems": None, "shares": None},
-            "after": {"cpus": "0-1,4-15", "mems": None, "shares": None},
+            "before": {"cpus": "0-15", "mems": None, "shares": None, "quota": None},
+            "after": {"cpus": "0-1,4-15", "mems": None, "shares": None, "quota": None},
             "running": True,
         }
     ]

@@ -26,14 +26,21 @@ Fetch = Callable[[], Awaitable[object]]
 
 
 class Ownership(NamedTuple):
-    """A policy, and the values of containers that it decides about. Without a policy there are none."""
+    """A policy, and the values that it decides about. Without a policy there are none."""
 
     policy: str = ""
-    parameters: frozenset[Parameter] = frozenset()
+    parameters: frozenset[Parameter] = frozenset()  # of all containers
+    values: frozenset[tuple[Level, str, Parameter]] = frozenset()  # of single containers by id, of pods by cgroup
 
     def has(self, target: ActuatorTarget, parameter: Parameter) -> bool:
         """Whether a value is the policy's."""
-        return target.level is Level.CONTAINER and parameter in self.parameters
+        everywhere = target.level is Level.CONTAINER and parameter in self.parameters
+        return everywhere or (target.level, target.key, parameter) in self.values
+
+    def of_container(self, container_id: str) -> frozenset[Parameter]:
+        """The values of a container that are the policy's."""
+        own = {name for level, key, name in self.values if level is Level.CONTAINER and key == container_id}
+        return self.parameters | own
 
     @property
     def owner(self) -> str:
@@ -50,7 +57,24 @@ def read_ownership(document: object) -> Ownership:
     policy, owns = document.get("policy"), document.get("owns")
     if not isinstance(policy, str) or not isinstance(owns, list) or not all(isinstance(name, str) for name in owns):
         raise ValueError("has no policy, or no list of what it owns")
-    return Ownership(policy if owns else "", frozenset(_PARAMETERS[name] for name in owns if name in _PARAMETERS))
+    parameters = frozenset(_PARAMETERS[name] for name in owns if name in _PARAMETERS)
+    values = frozenset(
+        (level, key, _PARAMETERS[name])
+        for level, group in ((Level.CONTAINER, "containers"), (Level.POD, "pods"))
+        for key, names in _names_by_id(document.get(group, {}), group).items()
+        for name in names
+        if name in _PARAMETERS
+    )
+    return Ownership(policy if owns or values else "", parameters, values)
+
+
+def _names_by_id(group: object, name: str) -> dict[str, list[str]]:
+    """Names of values by the id of what they are of; an older relay has none."""
+    if not isinstance(group, dict) or not all(
+        isinstance(names, list) and all(isinstance(text, str) for text in names) for names in group.values()
+    ):
+        raise ValueError(f"has no lists of what it owns of {name}")
+    return group
 
 
 class RelayPolicy:
@@ -99,7 +123,7 @@ class RelayPolicy:
             self._set_owned(Ownership())
 
     def _set_owned(self, owned: Ownership) -> None:
-        if owned != self.owned:
+        if (owned.policy, owned.parameters) != (self.owned.policy, self.owned.parameters):
             values = ", ".join(sorted(owned.parameters)) or "none"
             kv = {"policy": owned.policy or "none", "values": values}
             _log.info("Values of containers that a policy of the relay decides", extra={"kv": kv})

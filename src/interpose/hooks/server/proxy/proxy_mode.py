@@ -260,7 +260,7 @@ class ProxyServer:
             return _Decision(pod, PluginChain(self._plugins[call.point], rules, watch).container(context))
 
         decision = await self._runner.run(job)
-        decision.container.drop(self._owned().parameters)
+        decision.container.drop(self._owned().of_container(call.container.id))
         for results in decision:
             for conflict in results.conflicts:
                 self.conflicts[conflict.parameter.value, conflict.loser, conflict.winner] += 1

@@ -116,7 +116,7 @@ class ProxyEffects:
             parameter: (entry.plugin, Wish(_requested_value(container, parameter) or NEUTRAL[parameter], _NOT_DESIRED))
             for parameter, entry in entries.items()
             if parameter in NEUTRAL and parameter not in results.values and entry.plugin not in failed
-            if parameter not in self._owned().parameters
+            if parameter not in self._owned().of_container(container.id)
         }
         unrecorded = await asyncio.to_thread(self._record_update, pod, container, results, entries)
         if not self._is_refreshed(container.id):

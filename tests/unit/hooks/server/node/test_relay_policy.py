@@ -14,6 +14,8 @@ from interpose.testing.eventually import eventually
 
 CPUS, SHARES = Parameter.CPUSET_CPUS, Parameter.CPU_SHARES
 STATIC = {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]}
+QUOTA = Parameter.CPU_QUOTA
+QUOTAS = frozenset({(Level.CONTAINER, "c", QUOTA), (Level.POD, "d/p", QUOTA)})
 OWNED = Ownership("static", frozenset({CPUS}))
 
 
@@ -24,6 +26,10 @@ OWNED = Ownership("static", frozenset({CPUS}))
         ({**STATIC, "owns": ["cpuset_cpus", "cpu_shares"], "more": 1}, Ownership("static", frozenset({CPUS, SHARES}))),
         ({**STATIC, "owns": ["something_new", "cpuset_cpus"]}, OWNED),
         ({"version": 1, "policy": "none", "owns": []}, Ownership()),
+        (
+            {**STATIC, "owns": [], "containers": {"c": ["cpu_quota", "new"]}, "pods": {"d/p": ["cpu_quota"]}},
+            Ownership("static", frozenset(), QUOTAS),
+        ),
     ],
 )
 def test_an_answer_is_read(document: object, owned: Ownership) -> None:
@@ -40,6 +46,9 @@ def test_an_answer_is_read(document: object, owned: Ownership) -> None:
         ({**STATIC, "policy": 1}, "no policy"),
         ({**STATIC, "owns": "cpuset_cpus"}, "no list"),
         ({**STATIC, "owns": [1]}, "no list"),
+        ({**STATIC, "containers": ["c"]}, "no lists of what it owns of containers"),
+        ({**STATIC, "pods": {"p": "cpu_quota"}}, "no lists of what it owns of pods"),
+        ({**STATIC, "pods": {"p": [1]}}, "no lists of what it owns of pods"),
     ],
 )
 def test_something_else_is_no_answer(document: object, words: str) -> None:
@@ -49,10 +58,16 @@ def test_something_else_is_no_answer(document: object, words: str) -> None:
 
 
 def test_only_values_of_containers_are_a_policys() -> None:
-    """Those of pods and classes are not."""
+    """Those of pods and classes are not, but for those that are named."""
     assert OWNED.has(ActuatorTarget(level=Level.CONTAINER, key="c"), CPUS)
     assert not OWNED.has(ActuatorTarget(level=Level.CONTAINER, key="c"), SHARES)
     assert not OWNED.has(ActuatorTarget(level=Level.POD, key="p"), CPUS)
+    single = Ownership("static", frozenset({CPUS}), QUOTAS)
+    assert single.has(ActuatorTarget(level=Level.POD, key="d/p"), QUOTA)
+    assert not single.has(ActuatorTarget(level=Level.POD, key="d/q"), QUOTA)
+    assert not single.has(ActuatorTarget(level=Level.CONTAINER, key="d"), QUOTA)
+    assert single.of_container("c") == {CPUS, QUOTA}
+    assert single.of_container("d") == {CPUS}
     assert (OWNED.owner, Ownership().owner) == ("policy static of the relay", "another process")
 
 
