@@ -7,6 +7,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Named after the interpreter: another one makes the environment anew.
 STAMP := $(VENV)/.installed-$(subst /,_,$(PYTHON))
+# The same with the data path compiled; made anew when the source changes.
+NATIVE := build/venv-native
+NATIVE_STAMP := $(NATIVE)/.installed-$(subst /,_,$(PYTHON))
 FUZZ_SECONDS ?= 60
 SOAK_MINUTES ?= 10
 BUSY ?= 8
@@ -14,7 +17,7 @@ ROUNDS ?= 1
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-busy lint bench fuzz soak proto reference clean
+.PHONY: help demo test test-busy lint native wheel bench fuzz fuzz-native soak proto reference clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -33,7 +36,13 @@ test-busy: $(STAMP) ## the same beside BUSY=8 processes that keep all CPUs busy,
 lint: $(STAMP) ## format, style, types, layers, generated files, sizes of folders, limits of time in tests, paths and hosts
 	@tools/lint.sh $(BIN)
 
-bench: $(STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.aio, neighbours of hostile clients, what hook servers and dumps add, pods on our runtime and on containerd, a round over 500 pods, decisions
+native: $(NATIVE_STAMP) ## an environment with the data path compiled: build/venv-native/bin/interpose
+
+wheel: $(STAMP) ## a wheel for this interpreter and machine with the data path compiled, in dist/
+	@tools/native.sh $(BIN)/python dist
+	@ls dist
+
+bench: $(STAMP) $(NATIVE_STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.aio, neighbours of hostile clients, what hook servers and dumps add, pods on our runtime and on containerd, a round over 500 pods, decisions
 	@tools/e2e_programs.sh
 	@$(BIN)/python bench/run.py $(ARGS)
 	@$(BIN)/python bench/docker.py
@@ -55,6 +64,10 @@ fuzz: $(STAMP) ## broken bytes for the HTTP/2, HTTP/1.1, SPDY and WebSocket pars
 	@$(BIN)/python tests/fuzz/fuzz_kubeconfig.py --seconds $(FUZZ_SECONDS)
 	@$(BIN)/python tests/fuzz/fuzz_manifests.py --seconds $(FUZZ_SECONDS)
 
+fuzz-native: $(NATIVE_STAMP) ## the parsers that are compiled, as machine code: broken bytes for HTTP/2 and HTTP/1.1
+	@build/venv-native/bin/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)
+	@build/venv-native/bin/python tests/fuzz/fuzz_h1.py --seconds $(FUZZ_SECONDS)
+
 soak: $(STAMP) ## calls, then 100 000 pods with a hook server, for SOAK_MINUTES each; our hook server, runtime and pod manager killed at every moment; 1000 rounds of starts that meet updates
 	@$(BIN)/python tools/soak.py --minutes $(SOAK_MINUTES) $(ARGS)
 	@INTERPOSE_THOROUGH=1 $(BIN)/pytest -q tests/integration/test_hookserver_crash.py tests/integration/test_policy_crash.py \
@@ -74,3 +87,7 @@ clean: ## remove the virtual environment and all caches
 
 $(STAMP): pyproject.toml constraints.txt
 	@tools/venv.sh $(PYTHON) $(VENV) $(STAMP)
+
+$(NATIVE_STAMP): $(STAMP) hatch_build.py $(shell find src -name '*.py')
+	@tools/native.sh $(BIN)/python build/wheel-native $(NATIVE)
+	@touch $@

@@ -32,7 +32,7 @@ from interpose.testing.hookserver import register
 from interpose.testing.pods import container_config, create_request, pod_config, run_request
 from interpose.testing.serve import serve_runtime
 from tests.support.lab.processes import Child
-from tests.support.lab.relay import Relay
+from tests.support.lab.relay import Relay, program
 
 WORKERS = 8
 # Memos and the allocator's arenas still fill up in the first seconds, so a short run must not be judged too strictly;
@@ -112,12 +112,12 @@ class Load:
                 await self._call(client, "ListPodSandbox", b"")
 
 
-async def soak(folder: Path, seconds: float, every: float) -> int:
+async def soak(folder: Path, executable: Path, seconds: float, every: float) -> int:
     """Run the load, sample memory, judge."""
     runtime = FakeRuntime(record_limit=10)
     runtime.populate(50)
     async with serve_runtime(folder / "runtime.sock", runtime):
-        relay = Relay(folder, folder / "runtime.sock")
+        relay = Relay(folder, folder / "runtime.sock", executable=executable)
         await asyncio.to_thread(relay.start)
         try:
             samples, load = await _measure(relay, seconds, every)
@@ -188,7 +188,7 @@ class PodLoad(Load):
 
 
 @contextlib.asynccontextmanager
-async def _hooked_relay(folder: Path) -> AsyncIterator[Relay]:
+async def _hooked_relay(folder: Path, executable: Path) -> AsyncIterator[Relay]:
     """A relay before a fake runtime, with a hook server that changes something in every container."""
     runtime, plugin, directory = folder / "runtime.sock", folder / "plugin.sock", folder / "hookserver.d"
     directory.mkdir()
@@ -202,15 +202,15 @@ async def _hooked_relay(folder: Path) -> AsyncIterator[Relay]:
             argv = [sys.executable, "-m", module, str(socket), *map(str, options)]
             child = stack.enter_context(Child(argv, log=folder / f"{module}.log"))
             await asyncio.to_thread(child.wait_listening, socket)
-        relay = Relay(folder, runtime, ("--hooks-dir", str(directory)))
+        relay = Relay(folder, runtime, ("--hooks-dir", str(directory)), executable)
         stack.callback(relay.__exit__)
         await asyncio.to_thread(relay.start)
         yield relay
 
 
-async def soak_hooks(folder: Path, seconds: float, every: float, cycles: int) -> int:
+async def soak_hooks(folder: Path, executable: Path, seconds: float, every: float, cycles: int) -> int:
     """Run the load, sample memory, and look whether the store forgot everything."""
-    async with _hooked_relay(folder) as relay:
+    async with _hooked_relay(folder, executable) as relay:
         await _remove_all(relay.socket)
         load = PodLoad(relay.socket, cycles)
         samples, _ = await _measure(relay, seconds, every, load)
@@ -263,6 +263,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="for each part")
     parser.add_argument("--every", type=float, default=5.0, help="seconds between samples")
     parser.add_argument("--cycles", type=int, default=CYCLES, help="pods of the part with hooks, if time suffices")
+    parser.add_argument("--program", type=Path, default=program(), help="the `interpose` whose relay is weighed")
     parser.add_argument("--part", choices=("all", "calls", "hooks"), default="all")
     args = parser.parse_args()
     if args.minutes <= 0 or args.every <= 0 or args.cycles <= 0:
@@ -272,10 +273,11 @@ def main() -> int:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         if args.part in ("all", "calls"):
             with tempfile.TemporaryDirectory(prefix="interpose-") as folder:
-                worst = runner.run(soak(Path(folder), seconds, args.every))
+                worst = runner.run(soak(Path(folder), args.program, seconds, args.every))
         if args.part in ("all", "hooks"):
             with tempfile.TemporaryDirectory(prefix="interpose-") as folder:
-                worst = max(worst, runner.run(soak_hooks(Path(folder), seconds, args.every, args.cycles)))
+                hooked = soak_hooks(Path(folder), args.program, seconds, args.every, args.cycles)
+                worst = max(worst, runner.run(hooked))
     return worst
 
 

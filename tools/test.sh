@@ -57,6 +57,27 @@ second_row() {
     run_pytest -q -rs -W error "$@" "${second[@]}" "${screens[@]}"
 }
 
+# Tests of what is compiled, on the compiled build.
+compiled=(
+    tests/unit/core/model tests/unit/cri tests/unit/hooks/dispatch tests/unit/relay
+    tests/unit/dump/{capture,model,output,recording,redact}
+    tests/unit/net/{grpc,h1,h2} tests/unit/net/test_polled.py
+    tests/property/test_frames.py tests/property/test_h2_connection.py tests/property/test_hpack.py
+    tests/integration/test_{process,backends,bad_peers,drain,grpcio,interception,interception_wire,taps}.py
+    tests/integration/test_{separate_connections,takeover_builds,hook_client,hooks,store}.py
+    tests/integration/test_docker_{relay,flow,drain,tunnels,smuggling,upstream,vanishing}.py
+    tests/e2e/test_{h2load,faults}.py
+)
+
+compiled_row() {
+    if ! tools/native.sh "$bin/python"; then
+        echo "SKIPPED: the compiled build is not tested"
+        return 0
+    fi
+    make -s native
+    bin=build/venv-native/bin run_pytest -q -rs -W error -p no:cacheprovider "$@" "${compiled[@]}"
+}
+
 # Rows beside are process groups of their own, which bash does not interrupt with us. Interrupted, pytest stops what its
 # tests have started.
 printed=$(mktemp -d)
@@ -86,6 +107,8 @@ run_beside "unit and property tests and scenarios, with branch coverage: 100% of
     unit_tests "$@"
 run_beside "policies in the way of calls, dumps, the page and the full screen, the cluster side, Docker mode, the runtime" \
     second_row "$@"
+
+run_beside "the compiled build" compiled_row "$@"
 
 echo "== unit, integration, end to end"
 failed=0

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal
 
 from interpose import __version__
 from interpose.log import LogControl
+from interpose.native import build
 
 if TYPE_CHECKING:
     from prometheus_client import Metric
@@ -74,8 +75,9 @@ Collector = Callable[[], Iterable[Family]]
 
 def build_info() -> Iterable[Family]:
     """The version of this program, as a metric."""
-    labels = {"version": __version__, "python": ".".join(map(str, sys.version_info[:3]))}
-    yield Family("interpose_build_info", "gauge", "Version of this program; always 1.", [Sample(1, labels)])
+    labels = {"version": __version__, "build": build(), "python": ".".join(map(str, sys.version_info[:3]))}
+    text = "Version of this program, and whether its data path is compiled or pure Python; always 1."
+    yield Family("interpose_build_info", "gauge", text, [Sample(1, labels)])
 
 
 def log_collector(control: LogControl) -> Collector:

@@ -204,16 +204,14 @@ async def test_backend_that_greets_and_hangs_up_is_dialled_ever_slower(
     assert 1 <= sum("Backend connection ended" in one.message for one in caplog.records) <= LOG_BURST
 
 
-async def test_backend_that_was_of_use_is_dialled_at_once(runtime_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_backend_that_was_of_use_is_dialled_at_once(runtime_path: Path) -> None:
     """However often it hung up early before."""
     pace = Pace()
     upstream = Upstream(str(runtime_path), hub=Hub(), limits=Limits(), wait=5.0, pace=pace)
     async with hanging_up(runtime_path) as visits:
         upstream.start()
         await eventually(lambda: len(visits) > 4, "visits")
-        monkeypatch.setattr(
-            "interpose.net.grpc.upstream._USEFUL_SECONDS", 0.0
-        )  # from now on every connection lasts long enough
+        upstream.useful_seconds = 0.0  # from now on every connection lasts long enough
         seen = len(pace.failed)
         await eventually(lambda: 0 in pace.failed[seen:], "a dial at once")
         await upstream.close()

@@ -14,10 +14,8 @@ import pytest
 
 from interpose._pb import hook_pb2 as hook
 from interpose.hooks.api.hookpoint import HookPoint
-from interpose.hooks.dispatch import client as client_module
 from interpose.hooks.dispatch.breaker import BreakerState
 from interpose.hooks.dispatch.client import FailureReason, HookCallError, HookClient
-from interpose.net.grpc.exchange import Exchange
 from interpose.net.grpc.framing import RESPONSE_HEADERS, frame, status_trailers
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.grpc.transport import Hub
@@ -51,8 +49,8 @@ class Bench:
 
     def __init__(self, path: Path) -> None:
         self.clock = Clock()
-        self.exchanges: list[Exchange] = []
-        self.client = HookClient(str(path), name="tested", hub=Hub(), now=self.clock)
+        # The machine may need longer to connect than a hook server gets.
+        self.client = HookClient(str(path), name="tested", hub=Hub(), now=self.clock, connect_wait=WAIT_LIMIT)
         self.dials = self.client._upstream
 
     async def connected(self) -> None:
@@ -75,7 +73,7 @@ class Bench:
         asked = len(server.calls)
         task = asyncio.create_task(self.failure())
         await asyncio.wait_for(server.changes.until(lambda: len(server.calls) > asked), WAIT_LIMIT)
-        self.exchanges[-1].expire()
+        list(self.client.deadlines.waiting)[-1].expire()
         return await task
 
     async def open_breaker(self, stalled: FakeHookServer | None = None) -> None:
@@ -91,27 +89,17 @@ def path(scratch: Path) -> Path:
 
 
 @pytest.fixture
-async def bench(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
-    """A client, whose exchanges are noted."""
+async def bench(path: Path) -> AsyncIterator[Bench]:
+    """A client."""
     bench = Bench(path)
-
-    class Noted(client_module._HookExchange):
-        def __init__(self, limit: int) -> None:
-            super().__init__(limit)
-            bench.exchanges.append(self)
-
-    monkeypatch.setattr(client_module, "_HookExchange", Noted)
-    monkeypatch.setattr(
-        client_module, "_CONNECT_WAIT", WAIT_LIMIT
-    )  # the machine may need longer than a hook server gets
     yield bench
     await bench.client.close()
 
 
 @pytest.fixture
-def hasty(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+def hasty(bench: Bench) -> None:
     """A hook server that is away is not waited for."""
-    monkeypatch.setattr(client_module, "_CONNECT_WAIT", 0.05)
+    bench.client.connect_wait = 0.05
 
 
 @asynccontextmanager

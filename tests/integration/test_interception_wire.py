@@ -174,11 +174,8 @@ async def test_large_message_within_the_limit_passes_both_ways(scratch: Path) ->
         assert it.errors == {}
 
 
-async def test_call_that_hangs_holds_up_no_other_large_one(
-    scratch: Path, runtime_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_call_that_hangs_holds_up_no_other_large_one(scratch: Path, runtime_path: Path) -> None:
     """Large messages wait for each other only for a while: the runtime may never answer one of them."""
-    monkeypatch.setattr("interpose.relay.large_messages.TURN_WAIT", 0.01)
     padding = b"\xba\x3e\x80\x80\x40" + bytes(1 << 20)  # an unknown field
     runtime = FakeRuntime()
     first, second = (sandbox.id for sandbox in runtime.populate(2))
@@ -195,6 +192,7 @@ async def test_call_that_hangs_holds_up_no_other_large_one(
         relay_stack(scratch / "relay.sock", runtime_path, interceptors=[Stub(pass_on, methods=methods)]) as stack,
         aclosing(Caller(stack.socket)) as call,
     ):
+        stack.relay.call_runner.large_messages.turn_wait = 0.01
         request = cri.StopPodSandboxRequest(pod_sandbox_id=first).SerializeToString() + padding
         hanging = asyncio.create_task(call(request, path=stop))
         await asyncio.wait_for(stall.entered.wait(), WAIT_LIMIT)

@@ -11,6 +11,7 @@ import pytest
 
 import interpose
 from interpose import __main__ as programs
+from interpose.native import build
 from interpose.testing.eventually import WAIT_LIMIT
 
 SCRIPTS = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["scripts"]
@@ -37,7 +38,7 @@ def run(*argv: str) -> "subprocess.CompletedProcess[str]":
 def test_the_package_is_a_program() -> None:
     """The same as the command."""
     done = run("-m", "interpose", "--version")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"interpose {interpose.__version__}\n", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"interpose {interpose.__version__} ({build()})\n", "")
     assert "Usage: interpose " in run("-m", "interpose", "--help").stdout
 
 

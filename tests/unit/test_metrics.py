@@ -73,6 +73,7 @@ def test_the_version_is_a_metric() -> None:
     (family,) = build_info()
     assert family.name == "interpose_build_info"
     assert family.samples[0].labels["version"] == __version__
+    assert family.samples[0].labels["build"] in ("compiled", "pure")
 
 
 def test_a_histogram_with_the_wrong_number_of_counts_is_refused() -> None:

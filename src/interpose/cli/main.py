@@ -132,8 +132,23 @@ def _words(error: SocketInUseError | OSError) -> str:
     return words
 
 
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from interpose.native import build
+
+        click.echo(f"interpose {__version__} ({build()})")
+        context.exit()
+
+
 @click.group(cls=MainGroup, table=SUBCOMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, message="%(prog)s %(version)s", prog_name="interpose")
+@click.option(
+    "--version",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=_show_version,
+    help="Show the version and the build of the data path, and exit.",
+)
 def cli() -> None:
     """See, shape and steer what passes between the kubelet and the container runtime."""
 

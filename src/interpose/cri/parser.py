@@ -1,5 +1,6 @@
 """The generated CRI classes, imported when the first intercepted call needs them: they cost 7 MB."""
 
+from functools import lru_cache
 from typing import Any
 
 from interpose.cri.errors import UnreadableMessageError
@@ -17,9 +18,7 @@ class CriParser:
     def parse(self, data: bytes) -> Any:
         """The message; unknown fields stay in it."""
         if self._type is None:
-            from interpose._pb import cri_pb2
-
-            self._type = getattr(cri_pb2, self._name)
+            self._type = _class_of(self._name)
         try:
             return self._type.FromString(data)
         except Exception as error:  # DecodeError, whose class would need the import here
@@ -29,3 +28,10 @@ class CriParser:
         """Deterministic, so that equal content gives equal bytes."""
         data: bytes = message.SerializeToString(deterministic=True)
         return data
+
+
+@lru_cache(maxsize=256)
+def _class_of(name: str) -> Any:
+    from interpose._pb import cri_pb2
+
+    return getattr(cri_pb2, name)

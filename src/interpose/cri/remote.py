@@ -127,7 +127,7 @@ class _Peer:
         async with self._agreeing:
             if self._known:
                 return
-            await self.client.connection()  # so that on_up of it comes before what is found out
+            await self.client.raw.connection()  # so that on_up of it comes before what is found out
             await asyncio.sleep(0)
             self._versions.forget()
             await self._versions.call(self._probe.paths, b"", _VERSION_TIMEOUT)

@@ -8,181 +8,29 @@ Pure: what a call is and what may be done with it. `chain` runs the interceptors
 `taps` move the bytes.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import IntEnum, StrEnum
-from types import MappingProxyType
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
-from interpose.cri.errors import OpaqueMessageError, UnreadableMessageError
 from interpose.cri.methods import Method
+from interpose.relay.call import CLIENT, Body, Call, Parser, Proceed, Reply, refusal
 
-CLIENT = "client"
-_NO_CLAIMS: Mapping[str, str] = MappingProxyType({})
-
-
-class Parser(Protocol):
-    """Turns bytes into a message and back. Messages keep unknown fields."""
-
-    def parse(self, data: bytes) -> Any:
-        """The message. Raises UnreadableMessageError."""
-
-    def serialize(self, message: Any) -> bytes:
-        """Its bytes, the same for the same content."""
-
-
-class Body:
-    """One message, parsed on first access.
-
-    A message without changes is sent as the bytes that came: after parsing, a message counts as changed only if it now
-    serializes to something else than right after parsing.
-    """
-
-    __slots__ = ("_message", "_parser", "_raw", "_snapshot", "_understood", "_unreadable", "received")
-
-    def __init__(self, raw: bytes, parser: Parser, *, unreadable: str = "", understood: bool = False) -> None:
-        self.received = raw  # as it came, whatever was done to it since
-        self._raw = raw
-        self._parser = parser
-        self._unreadable = unreadable  # why no interceptor can read it
-        self._understood = understood  # the runtime can, although interceptors cannot
-        self._message: Any = None
-        self._snapshot = b""
-
-    @property
-    def message(self) -> Any:
-        """The parsed message, to be edited in place. Raises UnreadableMessageError."""
-        if self._message is None:
-            self._check()
-            self._message = self._parser.parse(self._raw)
-            snapshot = self._parser.serialize(self._message)
-            self._snapshot = self._raw if snapshot == self._raw else snapshot  # a large one only once
-        return self._message
-
-    @property
-    def readable(self) -> bool:
-        """Whether the plain bytes are known; not so behind an unknown encoding."""
-        return not self._unreadable
-
-    @property
-    def untouched(self) -> bool:
-        """Whether the message was never parsed, so that it is as it came."""
-        return self._message is None and self._raw is self.received
-
-    def original(self) -> Any:
-        """A parsed copy of the message as it came, before any change. Raises UnreadableMessageError."""
-        self._check()
-        return self._parser.parse(self.received)
-
-    def data(self) -> bytes:
-        """The bytes of the message as it is now."""
-        if self._message is None:
-            return self._raw
-        now = self._parser.serialize(self._message)
-        return self._raw if now == self._snapshot else now
-
-    def restore(self, raw: bytes) -> None:
-        """Drop all changes; the message has these bytes again."""
-        self._raw = raw
-        self._message = None
-
-    def _check(self) -> None:
-        if self._unreadable:
-            raise (OpaqueMessageError if self._understood else UnreadableMessageError)(self._unreadable)
-
-
-class Call:
-    """A call on its way to the runtime."""
-
-    __slots__ = (
-        "_afterwards",
-        "_metadata",
-        "alone",
-        "body",
-        "changed_by",
-        "claims",
-        "deadline",
-        "method",
-        "origin",
-        "path",
-        "peer",
-    )
-
-    def __init__(
-        self,
-        *,
-        method: Method,
-        path: bytes,
-        body: Body,
-        metadata: Callable[[], Sequence[tuple[bytes, bytes]]] = tuple,
-        peer: Any = None,
-        deadline: float | None = None,
-        origin: str = CLIENT,
-        afterwards: list[Callable[[], None]] | None = None,
-        watched: bool = False,
-        alone: bool = False,
-    ) -> None:
-        self.method = method
-        self.path = path
-        self.body = body
-        self._metadata = metadata
-        self.peer = peer
-        self.deadline = deadline  # on the loop's clock; None: the caller waits for ever
-        self.origin = origin  # CLIENT, or the name of the part of the relay that made the call
-        self._afterwards = afterwards
-        self.alone = alone  # of a pod that ends or goes: unlike in CRI, the containers in it live on
-        self.claims: Mapping[str, str] = _NO_CLAIMS  # fields of the resources that were changed on the way, and by whom
-        self.changed_by: list[str] | None = (
-            [] if watched else None
-        )  # set for calls with taps only, it costs comparisons
-
-    @property
-    def metadata(self) -> Sequence[tuple[bytes, bytes]]:
-        """All fields of the request but the pseudo-header ones."""
-        return self._metadata()
-
-    def afterwards(self, act: Callable[[], None]) -> None:
-        """Run `act` when the reply has been written, before anything else is read. It must not raise."""
-        if self._afterwards is None:
-            act()
-        else:
-            self._afterwards.append(act)
-
-    def credit(self, names: Iterable[str]) -> None:
-        """Name those who changed the call, if it was not the interceptor itself but, for example, a hook server."""
-        if self.changed_by is not None:
-            self.changed_by.extend(name for name in dict.fromkeys(names) if name not in self.changed_by)
-
-    @property
-    def request(self) -> Any:
-        """The parsed request, to be edited in place."""
-        return self.body.message
-
-
-class Reply:
-    """The reply of a call. `code` 0 is OK; only then is there a message."""
-
-    __slots__ = ("body", "code", "message", "raw")
-
-    def __init__(self, *, code: int, message: str = "", body: Body | None = None, raw: Any = None) -> None:
-        self.code = code
-        self.message = message
-        self.body = body
-        self.raw = raw  # the backend's own reply, sent on untouched unless the body was changed
-
-    @property
-    def response(self) -> Any:
-        """The parsed response, to be edited in place."""
-        if self.body is None:
-            raise UnreadableMessageError("the call failed: there is no response message")
-        return self.body.message
-
-
-def refusal(code: int, message: str) -> Reply:
-    """A reply of an interceptor that does not let the call pass. A value, not an exception: it is a decision."""
-    return Reply(code=code, message=message)
-
-
-Proceed: TypeAlias = Callable[[], Awaitable[Reply]]
+__all__ = (
+    "CLIENT",
+    "Backend",
+    "Body",
+    "Call",
+    "Direction",
+    "Interceptor",
+    "Interest",
+    "Parser",
+    "Proceed",
+    "Reply",
+    "Sighting",
+    "StreamEditor",
+    "Tap",
+    "refusal",
+)
 
 
 class Interceptor(Protocol):
@@ -216,7 +64,8 @@ class Interceptor(Protocol):
         """Return the reply of `await proceed()`, which may be called at most once, or a reply of its own.
 
         `call.request` and `reply.response` are parsed messages to be edited in place; reading them raises
-        UnreadableMessageError. `refusal` makes the reply that rejects a call.
+        UnreadableMessageError. `call.body.read()` and `reply.read()` are for who only looks.
+        `refusal` makes the reply that rejects a call.
 
         One that never raises after it has begun to edit may say so with an attribute `tidy = True`; the bytes the call
         entered with are then not kept for it.
@@ -309,6 +158,12 @@ class Sighting:
         if self._headers is None:
             return ()
         return [item for item in self._headers.items() if not item[0].startswith(b":")]
+
+    @property
+    def metadata_key(self) -> bytes | None:
+        """Bytes that are equal for calls with equal metadata, at hand without reading it; None if there are none."""
+        wire: bytes | None = getattr(self._headers, "wire", None)
+        return wire
 
 
 class Tap(Protocol):

@@ -1,17 +1,20 @@
 """Noticing changes without a call: containers that exit, and what other clients do at the runtime's own socket.
 
 A kubelet lists everything once a second. A tap notes when such a request passes and keeps its reply; it is read when
-the heartbeat ticks, never while a frame is handled. One reply a second is enough: until the next tick the tap is not
-interested in that method, so that lists are not slower because of it. Where no client lists, we do, every few seconds.
+the heartbeat ticks, never while a frame is handled, and a long one part by part, with turns for others in between. One
+reply a second is enough: until the next tick the tap is not interested in that method, so that lists are not slower
+because of it. Where no client lists, we do, every few seconds.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 from interpose.cri.store import convert
 from interpose.cri.store.sync import Synchronizer
 from interpose.relay.api import CLIENT, Direction, Interest, Sighting
+from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +38,7 @@ class ExitWatcher:
         self._marks: dict[int, int] = {}  # calls in flight that asked for everything
         self._newest: dict[str, tuple[int, bytes]] = {}
         self._last_reply = dict.fromkeys(_LISTS, now())
+        self.tasks = TaskBag()  # reads long lists
 
     def interest(self, method: str) -> Interest:
         return Interest.MESSAGES if method in self._wanted else Interest.NONE
@@ -64,13 +68,11 @@ class ExitWatcher:
     def tick(self) -> None:
         """Called once a second: read the newest replies, or list if there was none for a while."""
         self._set_interest(_LISTS)
-        newest, self._newest = self._newest, {}
-        for method, read in ((_PODS, self._read_pods), (_CONTAINERS, self._read_containers)):
-            if method in newest:
-                try:
-                    read(*newest[method])
-                except ValueError as error:
-                    _log.debug("Failed to read list", extra={"kv": {"method": method, "err": str(error)}})
+        if not self.tasks:
+            newest, self._newest = self._newest, {}
+            for method in _LISTS:
+                if method in newest:
+                    self._read(method, *newest[method])
         if self._now() - min(self._last_reply.values()) >= _POLL:
             self._last_reply = dict.fromkeys(_LISTS, self._now())
             self._sync.resync_soon()
@@ -80,12 +82,37 @@ class ExitWatcher:
             self._wanted = methods
             self._on_interest_changed()
 
-    def _read_pods(self, mark: int, message: bytes) -> None:
-        pods = convert.listed_pods(message)
-        self._sync.apply_pod_list(pods, mark)
-        self._sync.look_up_soon(pods=[pod.id for pod in pods])
+    def _read(self, method: str, mark: int, message: bytes) -> None:
+        parts = convert.list_parts(message)
+        if len(parts) > 1:
+            self.tasks.spawn(self._read_parts(method, mark, parts), name=f"read the reply to {method}")
+        elif (listed := _listed(method, message)) is not None:
+            self._apply(method, mark, listed)
 
-    def _read_containers(self, mark: int, message: bytes) -> None:
-        containers = convert.listed_containers(message)
-        self._sync.apply_container_list(containers, mark)
-        self._sync.look_up_soon(containers=[container.id for container in containers])
+    async def _read_parts(self, method: str, mark: int, parts: Sequence[bytes]) -> None:
+        found: list[Any] = []
+        for part in parts:
+            listed = _listed(method, part)
+            if listed is None:
+                return
+            found += listed
+            await asyncio.sleep(0)
+        self._apply(method, mark, found)
+
+    def _apply(self, method: str, mark: int, listed: Sequence[Any]) -> None:
+        ids = [found.id for found in listed]
+        if method == _PODS:
+            self._sync.apply_pod_list(listed, mark)
+            self._sync.look_up_soon(pods=ids)
+        else:
+            self._sync.apply_container_list(listed, mark)
+            self._sync.look_up_soon(containers=ids)
+
+
+def _listed(method: str, message: bytes) -> Sequence[Any] | None:
+    """What a list shows; None if it cannot be read."""
+    try:
+        return convert.listed_pods(message) if method == _PODS else convert.listed_containers(message)
+    except ValueError as error:
+        _log.debug("Failed to read list", extra={"kv": {"method": method, "err": str(error)}})
+        return None

@@ -12,7 +12,6 @@ from functools import partial
 from interpose.cri.methods import Method
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.answer import answer, stop_upload
-from interpose.net.grpc.client import Client
 from interpose.net.grpc.exchange import RawReply, plain
 from interpose.net.grpc.framing import (
     PREFIX,
@@ -25,6 +24,7 @@ from interpose.net.grpc.framing import (
     timeout_field,
     too_large,
 )
+from interpose.net.grpc.raw_client import RawClient
 from interpose.net.grpc.status import Code, RpcError
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
@@ -34,7 +34,7 @@ from interpose.net.h2.stream import NOWHERE, Stream
 from interpose.relay.api import Body, Call, Direction, Reply
 from interpose.relay.chain import Chain
 from interpose.relay.internal_calls import CallRunner, message_of, method_of, show_message
-from interpose.relay.large_messages import LargeMessageQueue
+from interpose.relay.large_messages import LARGE, LargeMessageQueue
 from interpose.relay.passthrough import CallRecorder
 from interpose.relay.routes import Route
 from interpose.relay.taps import CallView, TapRegistry
@@ -53,7 +53,7 @@ class CriCallRunner(CallRunner):
         limit: int,
         now: Callable[[], float],
     ) -> None:
-        super().__init__(chain=chain, tap_registry=tap_registry, limit=limit, now=now)
+        super().__init__(chain=chain, tap_registry=tap_registry, limit=limit, now=now, ask=self._call_runtime)
         self.hub = hub
         self.recorder = recorder
         self.large_messages = LargeMessageQueue()
@@ -66,9 +66,9 @@ class CriCallRunner(CallRunner):
         if end:
             call.complete()
 
-    async def ask(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
+    async def _call_runtime(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
         wire = request_headers(path, (), timeout)
-        raw = await Client(route.upstream, self.hub, limit=self.limit).exchange(wire, frame(message))
+        raw = await RawClient(route.upstream, self.hub, limit=self.limit).exchange(wire, frame(message))
         return self.reply(raw, method_of(route))
 
     def show_reply(self, view: CallView, reply: Reply) -> None:
@@ -222,7 +222,10 @@ class InterceptedCall:
     async def _readable(self) -> tuple[bytes, str]:
         """The one message of the request, or why there is none that an interceptor could read."""
         limit = self._owner.limit
-        messages = Messages(limit).feed(self._sent_body)
+        body = self._sent_body
+        if body[:1] == b"\x00" and int.from_bytes(body[1:PREFIX], "big") == len(body) - PREFIX < LARGE:
+            return body[PREFIX:], ""  # one message, plain and small: nearly all are
+        messages = Messages(limit).feed(body)
         if len(messages) != 1 or PREFIX + len(messages[0][1]) != len(self._sent_body):
             return self._sent_body, f"the request has {len(messages)} whole messages where one is expected"
         compressed, raw = messages[0]
@@ -254,7 +257,7 @@ class InterceptedCall:
             wire = _rewritten(self._headers, timeout_field(left), len(body) != len(self._sent_body))
         elif len(body) != len(self._sent_body):
             wire = _rewritten(self._headers, b"", True)
-        client = Client(self._upstream, owner.hub, limit=owner.limit + PREFIX)
+        client = RawClient(self._upstream, owner.hub, limit=owner.limit + PREFIX)
         reply = owner.reply(await client.exchange(wire, body), self._method)
         if self._view is not None:
             self._view.on_runtime_reply(reply)

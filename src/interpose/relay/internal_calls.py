@@ -1,12 +1,12 @@
 """Calls of our own parts through the chain, and how taps see calls that pass it.
 
-A subclass says how the runtime is called: `ask`. A call that is made here enters the chain
-below the part that makes it, ends in time whatever the others do, and every tap sees it from its beginning to its end.
+A call that is made here enters the chain below the part that makes it, ends in time whatever the others do, and every
+tap sees it from its beginning to its end.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
 
 from interpose.cri.api_version import TIMEOUT, VersionFallback
 from interpose.cri.methods import METHODS, Method
@@ -15,24 +15,31 @@ from interpose.net.grpc.status import Code, RpcError
 from interpose.relay.api import CLIENT, Body, Call, Direction, Interceptor, Reply, Sighting
 from interpose.relay.chain import Chain
 from interpose.relay.routes import Route
-from interpose.relay.subscriptions import Subscriptions
 from interpose.relay.taps import CallView, TapRegistry
 from interpose.tasks import TaskBag
 
 
 class CallRunner:
-    """Runs calls through the chain and shows them to taps. One per relay."""
+    """Runs calls through the chain and shows them to taps. One per relay.
 
-    def __init__(self, *, chain: Chain, tap_registry: TapRegistry, limit: int, now: Callable[[], float]) -> None:
+    `ask` calls the runtime past the chain: a route, the path, the message, and the seconds that are left.
+    """
+
+    def __init__(
+        self,
+        *,
+        chain: Chain,
+        tap_registry: TapRegistry,
+        limit: int,
+        now: Callable[[], float],
+        ask: Callable[[Route, bytes, bytes, float], Awaitable[Reply]],
+    ) -> None:
         self.chain = chain
         self.tap_registry = tap_registry
         self.limit = limit
         self.now = now
         self.tasks = TaskBag()
-
-    async def ask(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
-        """Call the runtime, past the chain."""
-        raise NotImplementedError
+        self._ask = ask
 
     def show_reply(self, view: CallView, reply: Reply) -> None:
         """Show a reply to taps: as it came, if it was changed, and as the caller gets it."""
@@ -59,7 +66,7 @@ class CallRunner:
             body = call.body.data()
             if body != message:
                 view.show(Direction.FORWARDED, body)
-            reply = await self.ask(route, path, body, max(deadline - self.now(), 0.0))
+            reply = await self._ask(route, path, body, max(deadline - self.now(), 0.0))
             view.on_runtime_reply(reply)
             return reply
 
@@ -107,10 +114,18 @@ def show_message(view: CallView, message: bytes | None) -> None:
         view.show(Direction.REPLY, message)
 
 
+class CallOrigin(Protocol):
+    """Sends calls of our own parts through the chain: a relay."""
+
+    async def call(
+        self, path: bytes, message: bytes, *, origin: str, below: Interceptor | None = None, timeout: float = TIMEOUT
+    ) -> Reply: ...
+
+
 class InternalCalls:
     """Calls named `origin` that enter the chain of `relay` below an interceptor, or at its top."""
 
-    def __init__(self, relay: Subscriptions, origin: str, below: Interceptor | None = None) -> None:
+    def __init__(self, relay: CallOrigin, origin: str, below: Interceptor | None = None) -> None:
         self._relay = relay
         self._origin = origin
         self.below = below

@@ -21,13 +21,14 @@ _log = logging.getLogger(__name__)
 LARGE: Final = 1 << 20  # bytes; what the API server stores of a pod is not larger
 # Seconds. A create or update has an answer before; the kubelet's own deadline for most calls is two minutes, so that
 # enough of it is left for the runtime.
-TURN_WAIT = 10.0
+TURN_WAIT: Final = 10.0
 
 
 class LargeMessageQueue:
     """Calls with large messages that wait for each other. One per relay."""
 
-    def __init__(self) -> None:
+    def __init__(self, turn_wait: float = TURN_WAIT) -> None:
+        self.turn_wait = turn_wait
         self.turns = asyncio.Semaphore(1)  # held until a call ends, or not held by one that waited for too long
         self.unpacking = asyncio.Semaphore(1)  # held while a thread unpacks, which ends by itself
         self.warnings = RateLimited(_log)
@@ -81,13 +82,13 @@ class LargeMessageTurn:
 
     async def _acquire(self) -> None:
         try:
-            async with asyncio.timeout(TURN_WAIT):
+            async with asyncio.timeout(self._queue.turn_wait):
                 await self._queue.turns.acquire()
         except TimeoutError:
             self._queue.warnings.log(
                 logging.WARNING,
                 "A call with a large message does not end, reading the next one beside it",
-                waited_seconds=TURN_WAIT,
+                waited_seconds=self._queue.turn_wait,
             )
         else:
             self._held = True

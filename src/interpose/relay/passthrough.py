@@ -9,7 +9,7 @@ reader fills one stream window of memory, and then its own sender waits.
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Final
 
 from interpose.net.grpc.answer import answer, stop_upload
 from interpose.net.grpc.status import Code, code_of_http, code_of_reset
@@ -22,7 +22,7 @@ from interpose.net.h2.states import DONE
 from interpose.net.h2.stream import DEFAULT_FRAME_SIZE, NOWHERE, SMALL_DATA, Stream
 from interpose.relay.stats import BOUNDS, MethodStats
 
-LOST = "connection to the runtime was lost"
+LOST: Final = "connection to the runtime was lost"
 
 
 class CallRecorder:
@@ -45,7 +45,7 @@ class CallRecorder:
 
     def finish(self, stream: Stream, code: int) -> None:
         """Count the call of this client stream, unless it was counted already."""
-        stats = stream.call
+        stats: MethodStats | None = stream.call
         if stats is not None:
             stream.call = None
             stats.bytes_received += stream.received
@@ -66,14 +66,6 @@ def code_of(headers: Headers) -> int:
         return headers.grpc_code
     http = headers.get(b":status")
     return code_of_http(int(http)) if http is not None else Code.UNKNOWN
-
-
-@runtime_checkable
-class ClosableSink(Protocol):
-    """A sink of a client's stream whose call we can end ourselves."""
-
-    def shut(self, stream: Stream, code: int) -> None:
-        """Count the call with this status and end its backend side; the caller answers the client."""
 
 
 class RequestSink:
@@ -136,7 +128,7 @@ class ReplySink:
             return
         client.send_headers(headers.wire, end)
         if end:
-            stats = client.call
+            stats: MethodStats | None = client.call
             if stats is not None:  # what CallRecorder.finish does, in place: this runs for every call
                 client.call = None
                 window = stream.conn.stream_window

@@ -72,7 +72,8 @@ class Relay(Subscriptions):
             if account.memory:
                 self._open_separate(link, stream, headers, route, end)
                 return
-            conn = route.upstream.current
+            upstream: Upstream = route.upstream
+            conn = upstream.current
             if (
                 route.slow_path
                 or conn is None

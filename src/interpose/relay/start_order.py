@@ -26,7 +26,7 @@ _UPDATE: Final = 2.0
 _START: Final = 30.0
 # Seconds from one look to the next at a container whose start is in doubt. One that waits to be started after the last
 # is not being started; should it run all the same, the next list shows it.
-_LOOKS: Final = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
+_LOOKS: Final[tuple[float, ...]] = (0.05, 0.1, 0.2, 0.4, 0.8, 1.5)
 _AWAY: Final = 5.0  # seconds at most between looks at a runtime that does not answer; containers in doubt may be many
 _UNANSWERED: Final = 120  # looks in a row: ten minutes, after which no runtime is still at that start
 _BEGUN: Final = frozenset((ContainerState.RUNNING, ContainerState.EXITED))
@@ -60,7 +60,7 @@ class StartOrder:
     async def intercept(self, call: Call, proceed: Proceed) -> Reply:
         """Let a start wait for updates, and an update for a start."""
         try:
-            ref: str = call.request.container_id
+            ref: str = call.body.read().container_id
         except UnreadableMessageError:
             return await proceed()
         known = self._store.container(ref)

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from typing import Final
 
 # Upper bounds in seconds. A pass-through call takes about 200 us, a pod's sandbox a second, an image pull minutes.
-BOUNDS: Final = (
+BOUNDS: Final[tuple[float, ...]] = (
     0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0, 600.0,
 )  # fmt: skip
 CODES: Final = 17

@@ -169,11 +169,11 @@ class StatusRewriter:
         diverging = self._diverging()
         concerns, statuses = _CALLS[call.method.name]
         known = self._unknown()
-        if known is not None:
+        if known is not None and any(status.id not in known for status in statuses(reply.read())):
             for status in statuses(reply.response):
                 if status.id not in known:
                     correct_by_note(status)
-        if concerns(call.request, diverging):
+        if concerns(call.body.read(), diverging):
             correct_all(statuses(reply.response), diverging)
         return reply
 

@@ -11,6 +11,7 @@ them up: then they are written in the next iteration of the loop.
 import asyncio
 import logging
 from collections.abc import Callable
+from typing import ClassVar
 
 from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.store.store import Store
@@ -25,7 +26,7 @@ class StoreUpdater:
     """The interceptor. It has to be the last in the chain, or its records are not what the runtime has."""
 
     name = "bookkeeper"
-    methods = tuple(STORE_UPDATES)
+    methods: ClassVar[tuple[str, ...]] = tuple(STORE_UPDATES)
     tidy = True  # all it writes is one annotation, in one go
 
     def __init__(self, store: Store, sync: Synchronizer) -> None:

@@ -26,6 +26,7 @@ def has_unknown_outcome(reply: Reply) -> bool:
     return reply.code in OUTCOME_UNKNOWN or (reply.raw is not None and reply.raw.failure is not None)
 
 
+_NOTE: Final = ANNOTATION.encode()
 _ALIVE: Final = frozenset((ContainerState.RUNNING, ContainerState.UNKNOWN))
 
 
@@ -49,9 +50,9 @@ class StoreUpdate:
         self.store = store
         self.sync = sync
         self.call = call
-        self.prepare(call.request)
+        self.prepare()
 
-    def prepare(self, request: Any) -> None:
+    def prepare(self) -> None:
         """Called before the call is sent. May raise UnreadableMessageError."""
 
     def on_success(self, response: Any) -> None:
@@ -68,32 +69,46 @@ class StoreUpdate:
 
     @property
     def original_request(self) -> Any:
-        """The request as its caller made it."""
-        unchanged = self.call.origin != CLIENT or self.call.body.received == self.call.body.data()
-        return self.call.request if unchanged else self.call.body.original()
+        """The request as its caller made it, not to be edited."""
+        body = self.call.body
+        return body.read() if self.call.origin != CLIENT or body.received == body.data() else body.original()
 
 
 class RunPod(StoreUpdate):
     """RunPodSandbox: a new pod."""
 
-    def prepare(self, request: Any) -> None:
-        original = self.original_request
+    def prepare(self) -> None:
+        body = self.call.body
+        self._original: Any = None  # None: the same as what was sent
+        if body.readable and body.untouched and _NOTE not in body.received:
+            return  # nobody looked into it, so there is nothing to note; it is read when the caller has its answer
+        request, original = self.call.request, self.original_request
         parents = (request.config.linux.cgroup_parent, original.config.linux.cgroup_parent)
         _annotate(request.config.annotations, parent_note(*parents))
-        self._sent, self._original = request, original
+        self._original = original
 
     def on_success(self, response: Any) -> None:
-        self.store.put_pod(convert.pod_of_request(self._sent, self._original, response.pod_sandbox_id))
+        if (pod := self._pod(response.pod_sandbox_id)) is not None:
+            self.store.put_pod(pod)
 
     def on_unknown_outcome(self) -> None:
-        _add_pending(self, convert.pod_of_request(self._sent, self._original))
+        if (pod := self._pod()) is not None:
+            _add_pending(self, pod)
+
+    def _pod(self, pod_id: str = "") -> Pod | None:
+        """The record; None if the request cannot be read."""
+        try:
+            sent = self.call.body.read()
+        except UnreadableMessageError:
+            return None
+        return convert.pod_of_request(sent, sent if self._original is None else self._original, pod_id)
 
 
 class CreateContainer(StoreUpdate):
     """CreateContainer: a new container, not running."""
 
-    def prepare(self, request: Any) -> None:
-        original = self.original_request
+    def prepare(self) -> None:
+        request, original = self.call.request, self.original_request
         pod = self.store.pod(request.pod_sandbox_id)
         container = convert.container_of_request(request, original, pod)
         if _annotate(request.config.annotations, resources_note(container.resources, container.requested)):
@@ -125,8 +140,8 @@ class CreateContainer(StoreUpdate):
 class ContainerStoreUpdate(StoreUpdate):
     """A call that names one container."""
 
-    def prepare(self, request: Any) -> None:
-        self.ref: str = request.container_id
+    def prepare(self) -> None:
+        self.ref: str = self.call.body.read().container_id
 
     def change(self, container: Container) -> Container:
         """The record after success."""
@@ -175,10 +190,10 @@ class RemoveContainer(ContainerStoreUpdate):
 class UpdateContainer(ContainerStoreUpdate):
     """UpdateContainerResources. What our own parts send is not what was requested."""
 
-    def prepare(self, request: Any) -> None:
-        super().prepare(request)
+    def prepare(self) -> None:
+        super().prepare()
+        request, original = self.call.body.read(), self.original_request
         self._sent = convert.to_resources(request.linux)
-        original = self.original_request
         self._original = self._sent if original is request else convert.to_resources(original.linux)
 
     def change(self, container: Container) -> Container:
@@ -195,8 +210,8 @@ class UpdateContainer(ContainerStoreUpdate):
 class PodStoreUpdate(StoreUpdate):
     """A call that names one pod."""
 
-    def prepare(self, request: Any) -> None:
-        self.ref: str = request.pod_sandbox_id
+    def prepare(self) -> None:
+        self.ref: str = self.call.body.read().pod_sandbox_id
 
 
 class PodTeardown(PodStoreUpdate):
@@ -235,8 +250,9 @@ class RemovePod(PodTeardown):
 class UpdatePod(PodStoreUpdate):
     """UpdatePodSandboxResources: other resources of the pod."""
 
-    def prepare(self, request: Any) -> None:
-        super().prepare(request)
+    def prepare(self) -> None:
+        super().prepare()
+        request = self.call.body.read()
         self._resources = convert.to_resources(request.resources)
         self._overhead = convert.to_resources(request.overhead)
 
@@ -299,7 +315,7 @@ def apply_outcome(update: StoreUpdate, reply: Reply) -> None:
     """Change the store by the reply to a call; a failure that is known changes nothing."""
     if reply.code == Code.OK:
         try:
-            response = reply.response
+            response = reply.read()
         except UnreadableMessageError:
             update.on_unknown_outcome()
         else:

@@ -29,6 +29,9 @@ OPEN_LIMIT: Final = 1 << 20
 COPY_BUDGET: Final = 64 << 20
 # Counted under this name instead of a tap's: no tap failed.
 UNREADABLE: Final = "unreadable message"
+# A member of an enumeration takes longer to look up than all else that is done with it here.
+_REQUEST: Final = Direction.REQUEST
+_REPLY: Final = Direction.REPLY
 
 
 class TapRegistry:
@@ -178,8 +181,9 @@ class CallView:
         self.call = call
         self.changed_by: Sequence[str] = ()
         self.received: bytes | None = None  # what the runtime answered, if that is known before the caller gets it
-        self._headers: dict[Direction, Headers] = {}
-        self._copies: dict[Direction, MessageCopier] = {}
+        # Made when they are needed: of most calls nothing has to be kept.
+        self._headers: dict[Direction, Headers] | None = None
+        self._copies: dict[Direction, MessageCopier] | None = None
         tap_registry.begin(taps, call)
 
     @property
@@ -189,13 +193,16 @@ class CallView:
 
     def headers(self, direction: Direction, headers: Headers) -> None:
         """The block that names the compression."""
-        self._headers.setdefault(direction, headers)
+        if self._readers:
+            if self._headers is None:
+                self._headers = {}
+            self._headers.setdefault(direction, headers)
 
     def data(self, direction: Direction, data: bytes) -> None:
         """Bytes of the body; whole messages are shown."""
         if not self._readers or not self._taps:
             return
-        copies = self._copies.get(direction)
+        copies = None if self._copies is None else self._copies.get(direction)
         if (copies is None or copies.between) and data[:1] == b"\x00":
             size = len(data) - PREFIX
             if int.from_bytes(data[1:PREFIX], "big") == size <= self._tap_registry.limit:
@@ -203,7 +210,10 @@ class CallView:
                 self._tap_registry.show(self._readers, self.call, direction, bytes(data[PREFIX:]))
                 return
         if copies is None:
-            copies = self._copies[direction] = MessageCopier(self._tap_registry)
+            copies = MessageCopier(self._tap_registry)
+            if self._copies is None:
+                self._copies = {}
+            self._copies[direction] = copies
         for compressed, message, size, why in copies.feed(data):
             if why:
                 self._tap_registry.unseen(self._readers, self.call, direction, size, why)
@@ -214,7 +224,7 @@ class CallView:
 
     def _unpack(self, direction: Direction, message: bytes) -> None:
         try:
-            text = plain(self._headers.get(direction), True, message, min(OPEN_LIMIT, self._tap_registry.limit))
+            text = plain((self._headers or {}).get(direction), True, message, min(OPEN_LIMIT, self._tap_registry.limit))
         except RpcError as error:
             self._tap_registry.unseen(self._readers, self.call, direction, len(message), error.message)
         else:
@@ -244,8 +254,9 @@ class CallView:
         if self._taps:
             taps, self._taps = self._taps, ()
             self._tap_registry.end(taps, self.call, code, message, self.changed_by)
-            for copies in self._copies.values():
-                copies.release()
+            if self._copies is not None:
+                for copies in self._copies.values():
+                    copies.release()
 
 
 class TappedRequestSink(RequestSink):
@@ -256,7 +267,7 @@ class TappedRequestSink(RequestSink):
         self._view = view
 
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
-        self._view.data(Direction.REQUEST, data)
+        self._view.data(_REQUEST, data)
         super().on_data(stream, data, end)
 
     def on_reset(self, stream: Stream, code: int) -> None:
@@ -285,10 +296,10 @@ class TappedReplySink(ReplySink):
             code = code_of(headers)
             self._view.end(code, unquote_message(headers.get(b"grpc-message") or b"") if code else "")
         else:
-            self._view.headers(Direction.REPLY, headers)
+            self._view.headers(_REPLY, headers)
 
     def on_data(self, stream: Stream, data: bytes, end: bool) -> None:
-        self._view.data(Direction.REPLY, data)
+        self._view.data(_REPLY, data)
         super().on_data(stream, data, end)
         if end:
             self._view.end(Code.UNKNOWN)

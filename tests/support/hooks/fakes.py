@@ -1,7 +1,7 @@
 """Parts of the dispatcher without sockets: plugins made of functions, a look-up made of dictionaries."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from interpose.config.relay.settings import HookSettings
@@ -115,7 +115,13 @@ def registration(
 class Bench:
     """A dispatcher with plugins of this process and a runtime that is a function."""
 
-    def __init__(self, *records: Pod | Container, settings: HookSettings | None = None) -> None:
+    def __init__(
+        self,
+        *records: Pod | Container,
+        settings: HookSettings | None = None,
+        allowed: Callable[[str], tuple[str, str]] = lambda _parent: ("0-7", "0-1"),
+        retry_pauses: Sequence[float] = (1.0,),
+    ) -> None:
         self.callers: dict[str, FakeCaller] = {}
         self.servers: tuple[HookServer, ...] = ()
         self.lookup = FakeLookup(*records)
@@ -129,7 +135,8 @@ class Bench:
             self.lookup,
             settings or HookSettings(),
             now=lambda: self.clock,
-            allowed=lambda _parent: ("0-7", "0-1"),
+            allowed=allowed,
+            retry_pauses=retry_pauses,
         )
 
     def plugin(self, server: HookServer, answer: Answer = silent) -> FakeCaller:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-import interpose.net.h2
+import interpose
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.connection import Connection
 from interpose.net.h2.headers import Headers
@@ -40,8 +40,8 @@ FIRST_LINES = 10_000
 
 # What an event loop reads at once.
 READ_SIZE = 256 * 1024
-_SOURCES = Path(interpose.net.h2.__file__).parent.parent
-_MEASURED = tuple(str(_SOURCES / name) for name in ("h2", "relay", "rpc"))
+_SOURCES = Path(interpose.__file__).parent
+_MEASURED = tuple(str(_SOURCES / name) for name in ("net/h2", "net/grpc", "relay"))
 
 
 class WorkMeter:

@@ -45,15 +45,21 @@ def hook_options(folder: Path) -> tuple[str, ...]:
 
 
 class Relay:
-    """`interpose relay` in front of one runtime socket; the paths stay the same over restarts."""
+    """`interpose relay` in front of one runtime socket; the paths stay the same over restarts.
 
-    def __init__(self, folder: Path, runtime: Path, options: Sequence[str] = ()) -> None:
+    `executable` is another installation of the program than the one beside this interpreter.
+    """
+
+    def __init__(
+        self, folder: Path, runtime: Path, options: Sequence[str] = (), executable: Path | None = None
+    ) -> None:
         self.socket = folder / "relay.sock"
         self.admin = folder / "admin.sock"
         self.log = folder / "relay.log"
         self._folder = folder
         self._runtime = runtime
         self._options = tuple(options)
+        self._executable = executable
         # All that were started: an old relay that does not end by itself must still be stopped.
         self._children: list[Child] = []
 
@@ -122,6 +128,8 @@ class Relay:
 
     def _spawn(self, *options: str) -> Child:
         argv = relay_argv(self.socket, self._runtime, self.admin, *self._options, *options)
+        if self._executable is not None:
+            argv[0] = str(self._executable)
         child = Child(argv, log=self.log)
         self._children.append(child)
         return child

@@ -104,7 +104,7 @@ class Caller:
         framed: bool = False,
     ) -> RawReply:
         wire = request_headers(path, metadata, timeout)
-        return await self._client.exchange(wire, body if framed else frame(body))
+        return await self._client.raw.exchange(wire, body if framed else frame(body))
 
     async def aclose(self) -> None:
         await self.upstream.close()

@@ -41,6 +41,7 @@ def test_hooks_alone(choose: Any) -> None:
 
     assert names(plan.hook_loads) == ["hooks-run", "hooks-list", "hooks-version-1", "hooks-version-16"]
     assert plan.hook_footprint
+    assert plan.hook_turns
     assert not plan.loads
     assert not plan.footprint
 

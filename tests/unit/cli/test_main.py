@@ -14,6 +14,7 @@ from interpose.cli import main
 from interpose.cli.common.lazy import LazyGroup
 from interpose.cli.main import SUBCOMMANDS, cli
 from interpose.errors import ConfigError, SocketInUseError
+from interpose.native import build
 
 
 def test_help_lists_the_commands_and_version_prints_it() -> None:
@@ -23,7 +24,7 @@ def test_help_lists_the_commands_and_version_prints_it() -> None:
     for name, entry in SUBCOMMANDS.items():
         assert name in overview.output
         assert entry.summary in overview.output
-    assert CliRunner().invoke(cli, ["--version"]).output == f"interpose {__version__}\n"
+    assert CliRunner().invoke(cli, ["--version"]).output == f"interpose {__version__} ({build()})\n"
 
 
 @pytest.mark.parametrize("name", SUBCOMMANDS)

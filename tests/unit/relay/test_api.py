@@ -94,6 +94,22 @@ def test_body_is_untouched_until_somebody_looks() -> None:
     assert not body.untouched
 
 
+def test_body_that_is_only_read_stays_untouched() -> None:
+    """It is parsed once, also for who edits it later; whoever edits what was only to be read changes nothing."""
+    parser = Words()
+    body = Body(b"a  b", parser)
+    assert body.read() == [b"a", b"b"]
+    body.read().append(b"lost")
+    assert (body.untouched, body.data()) == (True, b"a  b")
+    body.restore(b"a  b")
+    assert body.read() is body.message
+    body.message.append(b"c")
+    assert (body.data(), body.read(), parser.parsed) == (b"a b c", [b"a", b"b", b"c"], 2)
+    assert Reply(code=0, body=body).read() is body.message
+    with pytest.raises(UnreadableMessageError):
+        refusal(9, "no").read()
+
+
 def test_what_is_done_afterwards_waits_for_the_reply() -> None:
     """Without anybody who sends one it is done at once."""
     done: list[str] = []

@@ -9,6 +9,7 @@ from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.relay.api import CLIENT, Direction, Interest, Sighting
 from interpose.relay.exit_watcher import ExitWatcher
+from interpose.testing.eventually import eventually
 
 PODS, CONTAINERS = METHODS["ListPodSandbox"], METHODS["ListContainers"]
 
@@ -155,3 +156,30 @@ def test_one_reply_between_ticks_is_enough() -> None:
     assert (wanted(it.exits), it.told) == ({"ListPodSandbox", "ListContainers"}, 2)
     it.exits.tick()
     assert it.told == 2
+
+
+async def test_long_list_is_read_in_parts() -> None:
+    """With turns for others in between; one that comes meanwhile is read later."""
+    it = Tapped()
+    ids = [f"{number:064}" for number in range(2000)]
+    it.call(1, *ids)
+    it.exits.tick()
+    assert it.sync.lists == []
+    it.call(2, "b")
+    it.exits.tick()
+    await eventually(lambda: len(it.exits.tasks) == 0, "the list to be read")
+    assert it.sync.lists == [("containers", ids, 0)]
+    assert it.sync.learned == ids
+    it.exits.tick()
+    assert it.sync.lists[1:] == [("containers", ["b"], 0)]
+
+
+async def test_long_list_that_ends_in_garbage_is_dropped() -> None:
+    """Half a list says nothing about what is not in it."""
+    it = Tapped()
+    message = cri.ListContainersResponse(containers=[cri.Container(id=f"{number:064}") for number in range(2000)])
+    it.exits.on_message(sighting(1, CONTAINERS), Direction.REQUEST, b"")
+    it.exits.on_message(sighting(1, CONTAINERS), Direction.REPLY, message.SerializeToString() + b"\xff")
+    it.exits.tick()
+    await eventually(lambda: len(it.exits.tasks) == 0, "the list to be read")
+    assert it.sync.lists == []

@@ -28,20 +28,21 @@ def reply_of(message: bytes = b"", *, unreadable: str = "") -> Reply:
     return Reply(code=0, body=Body(message, CriParser(METHOD.response), unreadable=unreadable))
 
 
-class Asking(CallRunner):
-    """With a runtime that gives one answer and notes what it was asked."""
+class Asking:
+    """A call runner with a runtime that gives one answer and notes what it was asked."""
 
     def __init__(self, *interceptors: Stub, answer: Reply | None = None) -> None:
         self.notes = Notes([NAME])
         now = asyncio.get_running_loop().time
-        super().__init__(chain=Chain(interceptors), tap_registry=TapRegistry([self.notes]), limit=1 << 20, now=now)
+        taps = TapRegistry([self.notes])
+        self.runner = CallRunner(chain=Chain(interceptors), tap_registry=taps, limit=1 << 20, now=now, ask=self._ask)
         self.answer = reply_of() if answer is None else answer
         self.asked: list[bytes] = []
         self.left = 0.0
         self.routes = Routes(None, None)
         self.routes.known[PATH].subscribe(intercepted=True, taps=[self.notes], readers=[self.notes])
 
-    async def ask(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
+    async def _ask(self, route: Route, path: bytes, message: bytes, timeout: float) -> Reply:
         """What the runtime does."""
         assert (route, path) == (self.routes.known[PATH], PATH)
         self.asked.append(message)
@@ -50,7 +51,7 @@ class Asking(CallRunner):
 
     async def call(self, *, below: Any = None, timeout: float = 5.0) -> Reply:
         """A call of the policy."""
-        return await self.originate(
+        return await self.runner.originate(
             self.routes.known[PATH], PATH, REQUEST, origin="policy", below=below, timeout=timeout
         )
 
@@ -90,7 +91,7 @@ async def test_the_runtime_has_what_is_left_of_the_time() -> None:
     """And never less than nothing."""
     asking, now = Asking(), asyncio.get_running_loop().time()
     for spent, left in ((2.0, 3.0), (9.0, 0.0)):
-        asking.now = iter((now, now + spent)).__next__
+        asking.runner.now = iter((now, now + spent)).__next__
         await asking.call(timeout=5.0)
         assert asking.left == pytest.approx(left)
 
@@ -163,14 +164,9 @@ async def test_only_known_methods_can_be_called() -> None:
     """The route of everything else has none."""
     asking = Asking()
     with pytest.raises(LookupError):
-        await asking.originate(asking.routes.fallback_routes[0], b"/x", b"", origin="store", below=None, timeout=1.0)
-
-
-async def test_how_to_ask_is_somebody_elses_business() -> None:
-    """Of whoever inherits it."""
-    asking = Asking()
-    with pytest.raises(NotImplementedError):
-        await CallRunner.ask(asking, asking.routes.known[PATH], PATH, REQUEST, 1.0)
+        await asking.runner.originate(
+            asking.routes.fallback_routes[0], b"/x", b"", origin="store", below=None, timeout=1.0
+        )
 
 
 @pytest.mark.parametrize(

@@ -113,9 +113,9 @@ async def test_call_cancelled_while_it_unpacks_keeps_the_turn_until_the_thread_e
 
 
 @pytest.fixture
-def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_wait(calls: Calls) -> None:
     """The wait for a turn ends at once."""
-    monkeypatch.setattr("interpose.relay.large_messages.TURN_WAIT", 0.001)
+    calls.queue.turn_wait = 0.001
 
 
 @pytest.mark.usefixtures("short_wait")

@@ -129,12 +129,15 @@ async def test_unreadable_request_passes() -> None:
 
 async def test_mistake_of_ours_stays_ours(caplog: pytest.LogCaptureFixture) -> None:
     """The caller gets the runtime's answer, the log the mistake."""
-    it, reply = Keeper(), Reply(code=0, body=body(cri.RunPodSandboxResponse(pod_sandbox_id="p1")))
 
-    def broken(pod: object) -> None:
-        raise ZeroDivisionError
+    class Broken:
+        def parse(self, data: bytes) -> object:
+            raise ZeroDivisionError
 
-    it.store.put_pod = broken  # type: ignore[method-assign]
+        def serialize(self, message: object) -> bytes:
+            raise ZeroDivisionError
+
+    it, reply = Keeper(), Reply(code=0, body=Body(b"", Broken()))
     assert await it.run(answers(reply)) is reply
     assert "Failed to update the store" in caplog.text
 

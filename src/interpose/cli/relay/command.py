@@ -9,6 +9,10 @@ from interpose.config.relay.table import RELAY
 
 def run_relay(loaded: LoadedSettings) -> int:
     """Run a relay until a signal or a successor ends it; the exit code."""
+    if not loaded.settings.embedded:  # the runtime in this process pulls images
+        from interpose.cli.relay.unused_libraries import leave_out_openssl
+
+        leave_out_openssl()
     from interpose.cli.relay.process import run
 
     return run(loaded.settings, loaded.origins)

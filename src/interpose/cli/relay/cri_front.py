@@ -10,8 +10,8 @@ from interpose.cli.relay.fronts import make_admission, method_rows
 from interpose.cli.relay.sockets import Endpoints
 from interpose.config.relay.settings import LimitSettings, RelaySettings
 from interpose.config.values import NONE
-from interpose.net.grpc.client import Client
 from interpose.net.grpc.listener import Listener
+from interpose.net.grpc.raw_client import RawClient
 from interpose.net.grpc.status import RpcError
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
@@ -111,7 +111,7 @@ class CriFront:
         for upstream in self._upstreams.values():
             upstream.start()
             try:
-                await Client(upstream, self._hub).connection()
+                await RawClient(upstream, self._hub, limit=0).connection()
             except RpcError as error:
                 _log.warning("Backend is unavailable during take-over", extra={"kv": {"err": error.message}})
 

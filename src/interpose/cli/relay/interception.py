@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from interpose.cli.relay.unused_libraries import leave_out_python_messages
 from interpose.config.relay.settings import RelaySettings
 from interpose.hooks.dispatch.registrations import Registrations, registration_collector
 from interpose.metrics import Collector, Family
@@ -173,6 +174,7 @@ class Interception:
 
 
 def _import_interceptors() -> "Callable[..., Interceptors]":
+    leave_out_python_messages()
     from interpose.cli.relay.interceptors import Interceptors
 
     return Interceptors

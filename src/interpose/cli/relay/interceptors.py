@@ -168,6 +168,7 @@ class Interceptors:
         await self.dispatcher.tasks.cancel()
         await self._tasks.cancel()
         await self._order.tasks.cancel()
+        await self._exits.tasks.cancel()
         await self.sync.close()
         for client in self._clients():
             await client.close()

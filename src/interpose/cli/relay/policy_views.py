@@ -21,6 +21,7 @@ from interpose.resmgr.control.cgroup_check import Tree
 from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.state.checkpoint import Checkpoint
 
+_SETTLING: Final = 1.0  # seconds that a look at the quota of a pod may take
 _MOST_MATCHES: Final = 20
 
 
@@ -63,7 +64,9 @@ class PolicyViews:
         found = find_allocations(tracker, request.rest)
         refused = [] if found else find_refused(self._interceptor, request.rest)
         if len(found) == 1:
-            await tracker.cgroups.check((found[0].request.key,))
+            key = found[0].request.key
+            await tracker.cgroups.check((key,))
+            await tracker.pod_quotas.settle(tracker.quota_directory(key), _SETTLING)
             report = container_report(tracker, found[0])
             container = tracker.store.containers.get(found[0].id)
             return json_response({**report, "cgroup": await asyncio.to_thread(cgroup_report, container, self._cgroups)})

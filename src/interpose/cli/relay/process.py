@@ -18,6 +18,7 @@ from interpose.cli.common.full_collection import FullCollection
 from interpose.cli.common.heartbeat import Heartbeat
 from interpose.cli.relay.fronts import Front, open_front
 from interpose.cli.relay.sockets import Endpoints, Sockets, acquire, copy_owner, find_endpoints
+from interpose.cli.relay.unused_libraries import leave_out_python_messages
 from interpose.config.relay.settings import RelaySettings
 from interpose.host.rlimits import descriptors_needed, raise_file_limit
 from interpose.host.unix_sockets import BoundSocket
@@ -371,6 +372,7 @@ def _has_state(lock: "StateLock | None", settings: RelaySettings, sockets: Socke
 
 def _policy(settings: RelaySettings, origins: Mapping[str, str], hub: Hub, lock: "StateLock") -> "PolicyService":
     """A policy, or the service that gets one later. Read before sockets are bound: a mistake ends the start."""
+    leave_out_python_messages()
     from interpose.cli.relay.policy import make_policy_service
 
     return make_policy_service(settings, origins, hub, write=lock.write)

@@ -11,6 +11,7 @@ from interpose.cli.render.text import WIDTH, amount, cpu_amount, flat, group, gr
 from interpose.core.model.cgroup import Parameter
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.humanize import format_size
+from interpose.core.policy.decision import NO_QUOTA
 from interpose.host.cgroup.parameters import same_by_runtime
 
 _LABEL: Final = 14
@@ -37,7 +38,10 @@ _VALUES: Final = (
     _Value("CPUs", "cpus", "cpuset.cpus"),
     _Value("memory nodes", "mems", "cpuset.mems"),
     _Value("CPU shares", "shares", "cpu.shares"),
+    _Value("CFS quota", "quota", "cpu.cfs_quota_us"),
 )
+_POD_QUOTA: Final = _Value("CFS quota of pod", "pod_quota", "pod")
+_UNLIMITED: Final = "unlimited"
 
 
 def explain_text(answer: object, width: int = WIDTH) -> str:
@@ -112,6 +116,7 @@ def _granted(decision: Mapping[str, Any]) -> str:
         parts += [f"shares pool {' and '.join(pools)}"] if pools else []
     parts += [f"memory nodes {or_dash(grant['mems'])}"] if grant.get("mems") is not None else []
     parts += [f"CPU shares {or_dash(grant['shares'])}"] if grant.get("shares") is not None else []
+    parts += ["no CFS quota"] if grant.get("quota") == NO_QUOTA else []
     parts += [f"{or_dash(name)} {or_dash(value)}" for name, value in group(grant.get("details")).items()]
     return "; ".join(parts)
 
@@ -120,9 +125,15 @@ def _values(about: Mapping[str, Any], width: int) -> list[str]:
     """What should be, what was written, what is: side by side, differences marked."""
     wanted, written, found = (group(about.get(key)) for key in ("wanted", "written", "cgroup"))
     rows = [["VALUE", "WANTED", "WRITTEN", "IN THE CGROUP", ""]]
-    for value in _VALUES:
-        want, is_there = wanted.get(value.key), found.get(value.file)
-        cells = [value.title, *(or_dash(cell) for cell in (want, written.get(value.key), is_there))]
+    pod = group(about.get("pod_quota"))
+    for value in (*_VALUES, *((_POD_QUOTA,) if pod else ())):
+        is_there = found.get(value.file)
+        want, sent = (about_value.get(value.key) for about_value in (wanted, written))
+        if value is _POD_QUOTA:
+            want, sent = pod.get("wanted"), pod.get("written")
+        elif value.key == "quota" and (want, sent, is_there) == (None, None, None):
+            continue  # a relay of an older version
+        cells = [value.title, *(or_dash(_shown(value, cell)) for cell in (want, sent, is_there))]
         rows.append([*cells, "" if _same(value, want, is_there) else "<- differs"])
     lines = flat(table(rows, width=width, lists=(1, 2, 3)))
     if found.get("path"):
@@ -140,9 +151,18 @@ def _same(value: _Value, want: object, is_there: object) -> bool:
         if value.key == "shares":
             # The kernel keeps a weight on cgroup v2, which many numbers of shares have in common.
             return same_by_runtime(Parameter.CPU_SHARES, int(str(is_there)), int(str(want)), 2)
+        if value.file in (_POD_QUOTA.file, Parameter.CPU_QUOTA):
+            return _shown(value, want) == _shown(value, is_there)
         return CpuSet.parse(str(want)) == CpuSet.parse(str(is_there))
     except ValueError:
         return False
+
+
+def _shown(value: _Value, cell: object) -> object:
+    """A value as people read it."""
+    if value.file not in (_POD_QUOTA.file, Parameter.CPU_QUOTA) or cell is None:
+        return cell
+    return _UNLIMITED if cell == NO_QUOTA else str(cell)
 
 
 def _writer(about: Mapping[str, Any], width: int) -> list[str]:
@@ -152,7 +172,10 @@ def _writer(about: Mapping[str, Any], width: int) -> list[str]:
     text = or_dash(writer.get("state"))
     if writer.get("error"):
         text += f" after {or_dash(writer.get('attempts'))} attempts: {or_dash(writer['error'])}"
-    return _labelled("Writing", text, width)
+    lines = _labelled("Writing", text, width)
+    if error := group(about.get("pod_quota")).get("error"):
+        lines += _labelled("Pod", f"its CFS quota cannot be changed: {or_dash(error)}", width)
+    return lines
 
 
 def _history(about: Mapping[str, Any], width: int) -> list[str]:

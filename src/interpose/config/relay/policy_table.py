@@ -5,7 +5,7 @@ from typing import Final
 
 from interpose.config.relay.settings import RelaySettings
 from interpose.config.schema import Setting, value_of
-from interpose.config.values import SettingKind, directory, refuse, socket_or_none, switch
+from interpose.config.values import SettingKind, directory, duration, refuse, socket_or_none, switch
 from interpose.core.policy.names import NAMES, NONE, POLICIES
 
 
@@ -54,7 +54,7 @@ POLICY_SETTINGS: Final = (
         flag="--reserved-resources",
         kind=_resources(amounts=True),
         help="CPUs kept for the system and for Kubernetes: cpu=1000m, cpu=0,2 or cpu=cgroup:DIR. Empty: not said.",
-        why="Only the owner of a node knows what its daemons need; static and static-plus insist on it.",
+        why="Only the owner of a node knows what its daemons need; most policies insist on it.",
     ),
     Setting(
         key="policy.available",
@@ -140,6 +140,14 @@ POLICY_SETTINGS: Final = (
         kind=switch(),
         help="Go on with the containers of another policy that was in force before.",
         why="Whoever changes the policy means it; what containers have already is kept where it fits.",
+    ),
+    Setting(
+        key="policy.rebalance_interval",
+        flag="--rebalance-interval",
+        kind=duration(0.0, 3600.0),
+        help="Policy dynamic-pools: how often pools are fitted to the load of their CPUs, in whole seconds. "
+        "0: never, requests alone count.",
+        why="Long enough for a load that stays, and each move updates all containers of two pools.",
     ),
     Setting(
         key="policy.host_root",

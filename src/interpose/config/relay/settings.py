@@ -57,6 +57,7 @@ class PolicySettings:
     pools_label_node: bool = False
     pools_taint_node: bool = False
     switch: bool = True
+    rebalance_interval: float = 10.0  # 0: never
     host_root: str = "/"
 
 

@@ -125,8 +125,9 @@ class Synchronizer:
 
     async def _resync_once(self, completely: bool) -> None:
         store, mark = self.store, self.store.mark()
-        pods = _readable(convert.listed_pods, await self._call("ListPodSandbox", convert.list_pods()))
-        containers = _readable(convert.listed_containers, await self._call("ListContainers", convert.list_containers()))
+        pods = await _listed(convert.listed_pods, await self._call("ListPodSandbox", convert.list_pods()))
+        answer = await self._call("ListContainers", convert.list_containers())
+        containers = await _listed(convert.listed_containers, answer)
         removed = self.apply_pod_list(pods, mark) + self.apply_container_list(containers, mark)
         new_pods = [pod.id for pod in pods if pod.id not in store.pods]
         new_containers = [container.id for container in containers if container.id not in store.containers]
@@ -368,6 +369,16 @@ async def _outcome(find: Callable[[], Coroutine[Any, Any, _T]]) -> _T | RpcError
         return await find()
     except RpcError as error:
         return error
+
+
+async def _listed(read: Callable[[bytes], list[_T]], answer: bytes) -> list[_T]:
+    """The records of a list reply, a long one read with turns for others in between."""
+    found: list[_T] = []
+    for part in convert.list_parts(answer):
+        if found:
+            await asyncio.sleep(0)
+        found += _readable(read, part)
+    return found
 
 
 def _readable(read: Callable[[bytes], _T], answer: bytes) -> _T:

@@ -2,18 +2,17 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 from interpose.config.relay.settings import HookSettings
 from interpose.hooks.api.hookpoint import RESOURCES_ASKED, HookPoint
 from interpose.hooks.api.messages import response_class
 from interpose.hooks.dispatch.client import HookCallError
-from interpose.hooks.dispatch.fields import Value
 from interpose.hooks.dispatch.hook_server import OK, Metadata, RegisteredServer
 from interpose.hooks.dispatch.merge import FieldChange, HookAnswerError, MergeResult, apply_changes, merge
 from interpose.hooks.dispatch.requests import HookSubject
+from interpose.hooks.dispatch.wire import repeats
 from interpose.log import RateLimited
 
 _log = logging.getLogger(__name__)
@@ -52,14 +51,17 @@ class HookCalls:
 
         Raises HookRefusedError for a plugin under Fail.
         """
-        request = subject.message
+        data = subject.data
+        changed: Any = None  # the message for the next hook server, once it is another one
         metadata: Metadata = (RESOURCES_ASKED,) if point is HookPoint.PRE_UPDATE_CONTAINER_RESOURCES else ()
         changes: list[FieldChange] = []
         owners: dict[str, RegisteredServer] = {}
         for plugin in plugins:
             if not subject.is_selected_by(plugin.server.selector):
                 continue
-            result = await self._ask(point, plugin, request, metadata, until, subject.in_force)
+            if changed is not None:
+                data = changed.SerializeToString()
+            result = await self._ask(point, plugin, data, subject, changed, metadata, until)
             if isinstance(result, str):
                 if plugin.is_required:
                     raise HookRefusedError(plugin, point, result)
@@ -67,9 +69,9 @@ class HookCalls:
             if not result.changes and not result.refused:
                 continue
             self._record_changes(point, plugin, subject, result, owners)
-            if not changes:
-                request = subject.copy()  # the message for Post hooks stays as it was
-            apply_changes(request, result.changes)
+            if changed is None:
+                changed = subject.copy()  # the message for Post hooks stays as it was
+            apply_changes(changed, result.changes)
             changes += result.changes
         return tuple(changes), {path: plugin.name for path, plugin in owners.items()}
 
@@ -79,39 +81,40 @@ class HookCalls:
         """Call a Post hook, whose answer is ignored. Returns the error text, None without an error."""
         if not subject.is_selected_by(plugin.server.selector):
             return None
-        result = await self._ask(point, plugin, subject.message, metadata, until)
+        result = await self._ask(point, plugin, subject.data, subject, None, metadata, until)
         return result if isinstance(result, str) else None
 
     async def _ask(
         self,
         point: HookPoint,
         plugin: RegisteredServer,
-        request: object,
+        message: bytes,
+        subject: HookSubject,
+        changed: Any,
         metadata: Metadata,
         until: float,
-        in_force: Mapping[str, Value | None] = MappingProxyType({}),
     ) -> MergeResult | str:
-        """Call one plugin: its changes, or the error as text."""
+        """Call one plugin: its changes, or the error as text. `message` is the subject, or `changed` if set."""
         started = self._now()
         usual = plugin.server.timeout or self._settings.timeout
         timeout = min(usual, until - started)
         try:
             if timeout <= 0:
                 return self._record_failure(point, plugin, "timeout", "no time was left for it", started)
-            message: bytes = request.SerializeToString()  # type: ignore[attr-defined]
             answer = await plugin.caller.call(
                 point, message, metadata=metadata, timeout=timeout, hurried=timeout < usual
             )
             if len(answer) > _ANSWER_LIMIT + 2 * len(message):
                 raise HookAnswerError(f"it has {len(answer)} bytes, for a question of {len(message)}")
-            if not answer or point.is_post:
+            if not answer or point.is_post or repeats(message, answer, about_pod=point.about_pod):
                 merged = _NOTHING
             else:
-                merged = merge(request, response_class(point).FromString(answer), self._protected, in_force)
-        except HookCallError as error:
-            return self._record_failure(point, plugin, error.reason, f"{error.code.name}: {error.message}", started)
-        except HookAnswerError as error:
-            return self._record_failure(point, plugin, "bad-answer", f"its answer cannot be used: {error}", started)
+                sent = subject.message if changed is None else changed
+                merged = merge(sent, response_class(point).FromString(answer), self._protected, subject.in_force)
+        except HookCallError as failed:
+            return self._record_failure(point, plugin, failed.reason, f"{failed.code.name}: {failed.message}", started)
+        except HookAnswerError as invalid:
+            return self._record_failure(point, plugin, "bad-answer", f"its answer cannot be used: {invalid}", started)
         except Exception as error:
             # Bytes that are no answer (DecodeError, whose class is protobuf's), or a bug of ours in the merge: either
             # way this plugin's answer is lost, and its policy decides.

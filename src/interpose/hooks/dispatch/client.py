@@ -13,9 +13,11 @@ from typing import Final
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.dispatch.breaker import Breaker, BreakerState
 from interpose.hooks.dispatch.connection import ConnectionState, DialPolicy
-from interpose.net.grpc.client import Client, Metadata
+from interpose.hooks.dispatch.deadlines import Deadlines
+from interpose.hooks.dispatch.hook_server import Metadata
 from interpose.net.grpc.exchange import Exchange, RawReply
 from interpose.net.grpc.framing import PREFIX, frame, request_headers
+from interpose.net.grpc.raw_client import RawClient
 from interpose.net.grpc.status import Code, RpcError, code_of_reset
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream
@@ -63,7 +65,15 @@ class HookCallError(Exception):
 class HookClient:
     """Client of one hook server. `endpoint` is its socket path, dialled from `start` or the first call on."""
 
-    def __init__(self, endpoint: str, *, name: str, hub: Hub, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        name: str,
+        hub: Hub,
+        now: Callable[[], float] = time.monotonic,
+        connect_wait: float = _CONNECT_WAIT,
+    ) -> None:
         self.name = name
         self.endpoint = endpoint
         self.breaker = Breaker()
@@ -81,7 +91,9 @@ class HookClient:
             dial_timeout=_DIAL_TIMEOUT,
             reports=self._connection_state,
         )
-        self._client = Client(self._upstream, hub, limit=_ANSWER_LIMIT)
+        self._client = RawClient(self._upstream, hub, limit=_ANSWER_LIMIT)
+        self.deadlines = Deadlines()
+        self.connect_wait = connect_wait
         self._users = 0  # calls in flight, and callers that may make one
         self._idle = asyncio.Event()
         self._idle.set()
@@ -114,6 +126,7 @@ class HookClient:
     async def close(self) -> None:
         """Drop the connection; calls in flight fail."""
         self._closed = True
+        self.deadlines.close()
         await self._upstream.close()
 
     # -- calls
@@ -168,12 +181,11 @@ class HookClient:
     async def _ask(self, point: HookPoint, message: bytes, metadata: Metadata, timeout: float) -> bytes:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        timer: asyncio.TimerHandle | None = None
+        exchange = _HookExchange(_ANSWER_LIMIT + PREFIX)
         try:
             conn = self._ready() or await self._connection(deadline)
-            exchange = _HookExchange(_ANSWER_LIMIT + PREFIX)
             # Not asyncio.timeout: there is one thing to wait for, and this is in the path of every pod.
-            timer = loop.call_at(deadline, exchange.expire)
+            self.deadlines.add(exchange, deadline)
             wire = request_headers(point.rpc, metadata, max(deadline - loop.time(), 0.0))
             reply = await self._client.exchange_on(conn, wire, frame(message), exchange)
         except TimeoutError:
@@ -181,8 +193,7 @@ class HookClient:
             text = f"no answer within {timeout:.3g} s{silent}"
             raise HookCallError(Code.DEADLINE_EXCEEDED, text, FailureReason.TIMEOUT) from None
         finally:
-            if timer is not None:
-                timer.cancel()
+            self.deadlines.remove(exchange)
         return _read_answer(reply)
 
     def _ready(self) -> ClientConnection | None:
@@ -193,7 +204,7 @@ class HookClient:
         """A connection with room. A server that is away gets a short wait, a slow one the time until the deadline."""
         if self._closed:
             raise self._unreachable_error("the client is closed")
-        short_deadline = min(deadline, asyncio.get_running_loop().time() + _CONNECT_WAIT)
+        short_deadline = min(deadline, asyncio.get_running_loop().time() + self.connect_wait)
         for until in (short_deadline, deadline):
             try:
                 async with asyncio.timeout_at(until):

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 # Makes a pod and its containers in one call that has no hook point of its own.
 _RESTORE_POD: Final = "RestorePod"
 _RESOURCES: Final = "container_resources."  # where answers have what CRI calls the resources of a container
-_RETRY_PAUSES: Final = (1.0, 2.0, 4.0)
+_RETRY_PAUSES: Final[tuple[float, ...]] = (1.0, 2.0, 4.0)
 
 
 class Lookup(Protocol):
@@ -86,6 +86,7 @@ class Dispatcher:
         *,
         now: Callable[[], float],
         allowed: Callable[[str], tuple[str, str]],
+        retry_pauses: Sequence[float] = _RETRY_PAUSES,
     ) -> None:
         self.plugins = plugins
         self.skipped = 0
@@ -97,6 +98,7 @@ class Dispatcher:
         self._settings = settings
         self._now = now
         self._allowed = allowed
+        self._retry_pauses = retry_pauses
         # CreateContainer always: a pod's cgroup parent that a plugin has set has to reach its containers.
         self.methods = frozenset((*HOOKED_METHODS, _RESTORE_POD))
 
@@ -165,7 +167,7 @@ class Dispatcher:
     async def _subject_in_time(self, call: Call, pre: Sequence[RegisteredServer], until: float) -> HookSubject | None:
         """The subject, looked up within the hooks' time: a slow runtime must not delay the call."""
         if call.method.name == "RunPodSandbox":
-            return pod_to_run(call.request)  # the request has the whole pod
+            return pod_to_run(call.body)  # the request has the whole pod
         try:
             async with asyncio.timeout(until - self._now()):
                 return await self._subject(call, pre)
@@ -175,10 +177,10 @@ class Dispatcher:
 
     async def _subject(self, call: Call, pre: Sequence[RegisteredServer]) -> HookSubject | None:
         """The pod or container of a call; None if the runtime does not know it: its own reply will say so."""
-        request = call.request
+        if call.method.name == "CreateContainer":
+            return await self._container_to_create(call.request, pre)
+        request = call.body.read()
         match call.method.name:
-            case "CreateContainer":
-                return await self._container_to_create(request, pre)
             case "StopPodSandbox":
                 pod = await self._lookup.pod(request.pod_sandbox_id)
                 return existing_pod(pod) if pod is not None else None
@@ -266,7 +268,7 @@ class Dispatcher:
         """Repeat a Post hook after the reply, unless the plugin is replaced or removed meanwhile."""
         delivered = False
         try:
-            for pause in _RETRY_PAUSES:
+            for pause in self._retry_pauses:
                 await asyncio.sleep(pause)
                 if all(plugin.server != other.server for other in self.plugins.registered_for(point)):
                     return

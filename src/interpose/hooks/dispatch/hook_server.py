@@ -9,7 +9,23 @@ from interpose.hooks.api.hookpoint import FailurePolicy, HookPoint
 from interpose.hooks.api.registration import HookServer
 
 # A plugin on the same node answers in a few hundred microseconds; its time-out is seconds.
-BOUNDS: Final = (0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+BOUNDS: Final[tuple[float, ...]] = (
+    0.00025,
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+)
 OK: Final = "ok"
 
 Metadata = tuple[tuple[bytes, bytes], ...]

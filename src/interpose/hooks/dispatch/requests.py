@@ -19,35 +19,60 @@ from interpose.hooks.api.messages import (
     PodSandboxMetadata,
 )
 from interpose.hooks.api.registration import EVERY_POD, Selector
+from interpose.hooks.dispatch.wire import pod_question
+from interpose.relay.call import Body
 
 _NONE_IN_FORCE: Mapping[str, int | str | None] = MappingProxyType({})
 
 
 class HookSubject:
-    """A pod, or a container of it. `message` is for hook servers; everything else is for selecting them."""
+    """A pod, or a container of it, as hook servers are told about it; the rest is for selecting them."""
 
-    __slots__ = ("_annotations", "_labels", "container", "in_force", "message", "runtime_handler")
+    __slots__ = ("_data", "_handler", "_message", "container", "in_force")
 
-    def __init__(self, message: Any, runtime_handler: str, container: str | None = None) -> None:
-        self.message = message
-        self.runtime_handler = runtime_handler
+    def __init__(
+        self, message: Any, runtime_handler: str | None = None, container: str | None = None, *, data: bytes = b""
+    ) -> None:
+        """Without a message `data` are its bytes, and the handler is in it."""
+        self._message = message
+        self._data = data
+        self._handler = runtime_handler
         self.container = container  # its name; None for a pod
         self.in_force: Mapping[str, int | str | None] = (
             _NONE_IN_FORCE  # values in force by path that differ from those in `message`
         )
-        about_pod = container is None
-        self._labels = message.labels if about_pod else message.pod_labels
-        self._annotations = message.annotations if about_pod else message.pod_annotations
+
+    @property
+    def message(self) -> Any:
+        """The message for hook servers."""
+        if self._message is None:
+            self._message = PodSandboxHookRequest.FromString(self._data)
+        return self._message
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes; the message does not change any more."""
+        if not self._data:
+            self._data = self.message.SerializeToString()
+        return self._data
+
+    @property
+    def _labels(self) -> Any:
+        return self.message.labels if self.container is None else self.message.pod_labels
 
     def has_mark(self, key: str, value: str) -> bool:
         """Whether the pod has this label or annotation."""
-        return bool(key) and value in (self._labels.get(key), self._annotations.get(key))
+        if not key or (self._message is None and key.encode() not in self._data):
+            return False
+        annotations = self.message.annotations if self.container is None else self.message.pod_annotations
+        return value in (self._labels.get(key), annotations.get(key))
 
     def is_selected_by(self, selector: Selector) -> bool:
         """Whether a hook server with this selector is called for the pod."""
-        return selector is EVERY_POD or selector.matches(
-            self.message.pod_meta.namespace, self._labels, self.runtime_handler
-        )
+        if selector is EVERY_POD:
+            return True
+        handler = self.message.runtime_handler if self._handler is None else self._handler
+        return selector.matches(self.message.pod_meta.namespace, self._labels, handler)
 
     def copy(self) -> Any:
         """A copy of the message that the caller may change."""
@@ -63,8 +88,12 @@ class HookSubject:
         return {"pod": pod} if self.container is None else {"pod": pod, "container": self.container}
 
 
-def pod_to_run(request: Any) -> HookSubject:
-    """The pod of a RunPodSandbox, copied from message to message without a record."""
+def pod_to_run(body: Body) -> HookSubject:
+    """The pod of a RunPodSandbox, copied from message to message without a record, mostly byte by byte."""
+    question = pod_question(body.received) if body.readable and body.untouched else None
+    if question is not None:
+        return HookSubject(None, data=question)
+    request = body.message
     config = request.config
     meta, linux = config.metadata, config.linux
     message = PodSandboxHookRequest(

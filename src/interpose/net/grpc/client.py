@@ -7,12 +7,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 
-from interpose.net.grpc.exchange import Exchange, RawReply, plain, status_of
+from interpose.net.grpc.exchange import plain, status_of
 from interpose.net.grpc.framing import Messages, frame, request_headers
+from interpose.net.grpc.raw_client import RawClient
 from interpose.net.grpc.status import Code, RpcError, code_of_reset
 from interpose.net.grpc.transport import Hub
-from interpose.net.grpc.upstream import Upstream, Waiter
-from interpose.net.h2.client import ClientConnection
+from interpose.net.grpc.upstream import Upstream
 from interpose.net.h2.errors import ErrorCode
 from interpose.net.h2.headers import Headers
 from interpose.net.h2.stream import NOWHERE, Stream
@@ -24,57 +24,9 @@ class Client:
     """Makes calls to one backend. `limit` bounds each message."""
 
     def __init__(self, upstream: Upstream, hub: Hub, *, limit: int = 32 * 1024 * 1024) -> None:
-        self._upstream = upstream
+        self.raw = RawClient(upstream, hub, limit=limit)
         self._hub = hub
         self._limit = limit
-
-    async def connection(self) -> ClientConnection:
-        """A connection with room for one more call; RpcError UNAVAILABLE if there is none in time."""
-        conn = self._upstream.connection()
-        if conn is not None:
-            return conn
-        future: asyncio.Future[ClientConnection] = asyncio.get_running_loop().create_future()
-
-        def ready(conn: ClientConnection) -> None:
-            if not future.done():
-                future.set_result(conn)
-
-        def expired(reason: str) -> None:
-            if not future.done():
-                future.set_exception(RpcError(Code.UNAVAILABLE, reason))
-
-        waiter = Waiter(ready, expired)
-        self._upstream.wait(waiter)
-        try:
-            conn = await future
-        finally:
-            self._upstream.cancel(waiter)
-        # Another call may have taken the room before this task ran.
-        return conn if conn.usable else await self.connection()
-
-    async def exchange(self, wire: bytes, body: bytes) -> RawReply:
-        """Send a request as it is, headers and body, and collect the reply as it comes."""
-        try:
-            conn = await self.connection()
-        except RpcError as error:
-            return RawReply(None, b"", None, error)
-        return await self.exchange_on(conn, wire, body, Exchange(self._limit))
-
-    async def exchange_on(self, conn: ClientConnection, wire: bytes, body: bytes, exchange: Exchange) -> RawReply:
-        """Like `exchange`, on a connection that has room. Leaving early resets the call at the other side at once."""
-        stream = conn.open(exchange, wire, False)
-        stream.send_body(body, True)
-        self._hub.flush()
-        try:
-            return await exchange.reply
-        finally:
-            self._abandon(stream)
-
-    def _abandon(self, stream: Stream) -> None:
-        if not stream.closed:
-            stream.sink = NOWHERE
-            stream.reset(ErrorCode.CANCEL)
-            self._hub.flush()
 
     async def unary(
         self, path: bytes, message: bytes, *, metadata: Metadata = (), timeout: float | None = None
@@ -83,7 +35,7 @@ class Client:
         wire = request_headers(path, metadata, timeout)
         try:
             async with asyncio.timeout(timeout):
-                reply = await self.exchange(wire, frame(message))
+                reply = await self.raw.exchange(wire, frame(message))
         except TimeoutError:
             raise RpcError(Code.DEADLINE_EXCEEDED, f"no answer within {timeout:g} s") from None
         return reply.message(self._limit)
@@ -92,7 +44,7 @@ class Client:
         self, path: bytes, message: bytes, *, metadata: Metadata = (), timeout: float | None = None
     ) -> AsyncIterator[bytes]:
         """One message in, any number out. A slow consumer slows the sender down; leaving the loop cancels the call."""
-        conn = await self.connection()
+        conn = await self.raw.connection()
         messages = _Incoming(self._limit)
         stream = conn.open(messages, request_headers(path, metadata, timeout), False)
         messages.stream = stream
@@ -106,7 +58,7 @@ class Client:
         except TimeoutError:
             raise RpcError(Code.DEADLINE_EXCEEDED, f"stream did not end within {timeout:g} s") from None
         finally:
-            self._abandon(stream)
+            self.raw.abandon(stream)
 
 
 class _Incoming:

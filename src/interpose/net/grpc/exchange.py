@@ -1,7 +1,6 @@
 """One call of ours at its lowest level: a request goes out, a whole reply comes back as it was sent."""
 
 import asyncio
-from dataclasses import dataclass
 
 from interpose.net.grpc.framing import PREFIX, Messages, decompress, too_large
 from interpose.net.grpc.status import Code, RpcError, code_of_http, code_of_reset, parse_code, unquote_message
@@ -10,14 +9,18 @@ from interpose.net.h2.headers import Headers
 from interpose.net.h2.stream import NOWHERE, Stream
 
 
-@dataclass(frozen=True, slots=True)
 class RawReply:
     """What the other side answered. Without `trailers` the reply was cut short, and `failure` says how."""
 
-    headers: Headers | None
-    body: bytes
-    trailers: Headers | None
-    failure: RpcError | None = None
+    __slots__ = ("body", "failure", "headers", "trailers")
+
+    def __init__(
+        self, headers: Headers | None, body: bytes, trailers: Headers | None, failure: RpcError | None = None
+    ) -> None:
+        self.headers = headers
+        self.body = body
+        self.trailers = trailers
+        self.failure = failure
 
     @property
     def status(self) -> RpcError | None:

@@ -21,7 +21,6 @@ from interpose.net.h2.buffered import BufferedShare
 from interpose.net.h2.errors import ConnectionFault, ErrorCode
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import Accept, ServerConnection
-from interpose.net.h2.specialize import own_code
 from interpose.net.h2.stream import Stream
 
 _log = logging.getLogger(__name__)
@@ -53,7 +52,6 @@ class Admission:
     handshake_timeout: float = 10.0
 
 
-@own_code("data_received")
 class ClientLink(Link):
     """A client's connection, with what the listener knows about it."""
 

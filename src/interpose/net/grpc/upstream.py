@@ -24,7 +24,6 @@ from interpose.net.grpc.fairness import PeerAccount
 from interpose.net.grpc.transport import BACKLOG_LIMIT, Hub, Link
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.limits import Limits
-from interpose.net.h2.specialize import own_code
 from interpose.tasks import TaskBag
 
 _log = logging.getLogger(__name__)
@@ -169,6 +168,7 @@ class Upstream:
         self._polling = False
         self._closing = False
         self._short_lived = 0  # connections in a row that were of no use
+        self.useful_seconds = _USEFUL_SECONDS  # a connection that ends sooner was of no use
         self._since = time.monotonic()
 
     @property
@@ -411,7 +411,7 @@ class Upstream:
         link = self._links.pop(conn, None)
         if link is None:
             return
-        self._short_lived = self._short_lived + 1 if time.monotonic() - link.since < _USEFUL_SECONDS else 0
+        self._short_lived = self._short_lived + 1 if time.monotonic() - link.since < self.useful_seconds else 0
         if self.current is conn:
             self.current = None
         fault = str(conn.failed) if conn.failed is not None else None
@@ -456,7 +456,6 @@ class Upstream:
             link.close()
 
 
-@own_code("data_received")
 class _BackendLink(Link):
     """Speaks first: the preface and our settings go out as soon as the socket is there and the peer may have them."""
 

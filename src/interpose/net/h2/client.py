@@ -6,28 +6,19 @@ from typing import Final
 from interpose.net.h2 import frames
 from interpose.net.h2.connection import Connection
 from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.frames import pack_short
 from interpose.net.h2.headers import Headers
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
-from interpose.net.h2.specialize import own_code
 from interpose.net.h2.states import BODY, HEAD
 from interpose.net.h2.stream import Flushable, Stream, StreamSink
 
-_pack: Final = frames.SHORT_HEAD.pack
 # Stream ids run out after a billion calls; stop well before.
 _LAST_USABLE: Final = frames.LARGEST_STREAM_ID - 20_000
 # Streams up to which shares are not checked, as long as several clients share a connection.
 _CROWD: Final = 64
 
 
-@own_code("__init__", "send_headers", "send_data", "credit", "give_credit")
-class ClientStream(Stream):
-    """A stream to a backend."""
-
-    __slots__ = ()
-
-
-@own_code("receive", "_receive", "emit", "flush", "drop")
 class ClientConnection(Connection):
     """Opens streams. A connection that is `full` or `draining` takes no more; the caller dials another."""
 
@@ -75,7 +66,7 @@ class ClientConnection(Connection):
         self.next_stream = number + 2
         if number > _LAST_USABLE:
             self.retire()
-        self.streams[number] = stream = ClientStream(self, number, HEAD, sink)
+        self.streams[number] = stream = Stream(self, number, HEAD, sink)
         size = len(wire)
         if self.table_update or size > frames.DEFAULT_FRAME_SIZE or end:
             if self.table_update:
@@ -85,7 +76,7 @@ class ClientConnection(Connection):
             out = self.out
             if not out:
                 self.dirty.append(self)
-            out += (_pack(0, size, frames.HEADERS_WHOLE, number), wire)
+            out += (pack_short(0, size, frames.HEADERS_WHOLE, number), wire)
             stream.sending = BODY
         return stream
 

@@ -12,28 +12,29 @@ does not count, and some `cost` for what is dear: calls, header fields, walks ov
 `unread` says so; the shell gives the other connections their turn and calls `proceed`.
 """
 
+from typing import Final
+
 from interpose.net.h2 import frames
 from interpose.net.h2.control import Control
 from interpose.net.h2.errors import ConnectionFault, ErrorCode
+from interpose.net.h2.frames import pack_short, unpack_short
 from interpose.net.h2.headers import FIELD_COST, Headers, HeaderShape
 from interpose.net.h2.states import BODY, DATA_EVENT, DONE, RECEIVING
 from interpose.net.h2.stream import SMALL_DATA, Stream
 
-_unpack = frames.FRAME_HEAD.unpack_from
-_unpack_short = frames.SHORT_HEAD.unpack_from
-_pack_short = frames.SHORT_HEAD.pack
-_LARGEST = frames.DEFAULT_FRAME_SIZE
-_LARGEST_ID = frames.LARGEST_STREAM_ID
+_unpack: Final = frames.unpack_head
+_LARGEST: Final = frames.DEFAULT_FRAME_SIZE
+_LARGEST_ID: Final = frames.LARGEST_STREAM_ID
 # In place of the last position at which a frame may begin: the next one has not arrived, or is for the next slice.
-_INCOMPLETE = -2
-_ENOUGH = -1
-_TRAILERS = int(HeaderShape.TRAILERS) * 2
-# Pieces shorter than this are cheaper to copy than to look at through a view.
-_VIEW_FROM = 2048
+_INCOMPLETE: Final = -2
+_ENOUGH: Final = -1
+_TRAILERS: Final = int(HeaderShape.TRAILERS) * 2
+# The payload of DATA frames of this length costs next to nothing for each byte.
+_BULK_FROM: Final = 2048
 # A slice: bytes, and beyond them cost. Both count units of about 0.1 us: a frame without much to do takes as long as
 # its bytes say, within a factor of two, and what takes longer is charged for it.
-_SLICE = 64 * 1024
-_SLICE_COST = 20_000
+_SLICE: Final = 64 * 1024
+_SLICE_COST: Final = 20_000
 
 
 class Connection(Control):
@@ -97,9 +98,8 @@ class Connection(Control):
         streams = self.streams
         dirty = self.dirty
         memo = self._decoder.memo
-        view: memoryview | None = None
         while position <= last:
-            high, length, what, number = _unpack_short(data, position)
+            high, length, what, number = unpack_short(data, position)
             start = position + 9
             position = start + length
             if high or position > size:
@@ -122,17 +122,14 @@ class Connection(Control):
                 stream.receive_window -= length
                 if what > 1 and what & 8:  # PADDED
                     payload = self._unpad_data(stream, data, start, position, what)
-                elif length < _VIEW_FROM:
-                    payload = data[start:position]
                 else:
-                    if length > _LARGEST:
-                        raise _oversized(length)
-                    if view is None:
-                        view = memoryview(data)
-                    payload = view[start:position]  # type: ignore[assignment]
-                    bulk += length
-                    if last < size - 9:
-                        last = min(last + length, size - 9)
+                    payload = data[start:position]
+                    if length >= _BULK_FROM:
+                        if length > _LARGEST:
+                            raise _oversized(length)
+                        bulk += length
+                        if last < size - 9:
+                            last = min(last + length, size - 9)
                 if what == 0 or (what == 1 and self.accepting):
                     # The end of a request is nobody's concern but the peer's; that of a reply is the sink's.
                     peer = stream.splice
@@ -149,7 +146,7 @@ class Connection(Control):
                             out = other.out
                             if not out:
                                 dirty.append(other)
-                            out += (_pack_short(0, length, what, peer.number), payload)
+                            out += (pack_short(0, length, what, peer.number), payload)
                             if what:
                                 stream.receiving = peer.sending = DONE
                                 peer.ready = False
@@ -225,19 +222,19 @@ class Connection(Control):
                         out = other.out
                         if not out:
                             dirty.append(other)
-                        out += (_pack_short(0, length, 0x104, peer.number), wire)
+                        out += (pack_short(0, length, 0x104, peer.number), wire)
                         peer.sending = BODY
                         # Unary replies come as headers, one small DATA and trailers in a row: take the rest along.
                         if position > last or state != BODY:
                             continue
-                        high, length, what, following = _unpack_short(data, position)
+                        high, length, what, following = unpack_short(data, position)
                         start = position + 9
                         after = start + length
                         if (
                             what
                             or following != number
                             or after > last
-                            or length >= _VIEW_FROM
+                            or length >= _BULK_FROM
                             or not length
                             or high
                             or length > stream.receive_window
@@ -246,7 +243,7 @@ class Connection(Control):
                             or other.blocked
                         ):
                             continue
-                        high, rest, what, following = _unpack_short(data, after)
+                        high, rest, what, following = unpack_short(data, after)
                         end = after + 9 + rest
                         if what != 0x105 or following != number or end > size or high:
                             continue
@@ -258,7 +255,7 @@ class Connection(Control):
                         stream.receive_window -= length
                         peer.send_window -= length
                         other.send_window -= length
-                        out += (_pack_short(0, length, 0, peer.number), data[start:after])
+                        out += (pack_short(0, length, 0, peer.number), data[start:after])
                         stream.receiving = DONE
                         stream.sink.on_headers(stream, trailers, True)
                         if stream.sending == DONE:
@@ -269,7 +266,7 @@ class Connection(Control):
                 raise _oversized(length)
             elif (kind := what >> 8) < frames.CONTINUATION:
                 payload = data[start:position]
-                self._handlers[kind](number & frames.LARGEST_STREAM_ID, what & 0xFF, payload)
+                self._handlers[kind - frames.PRIORITY](number & frames.LARGEST_STREAM_ID, what & 0xFF, payload)
                 cost += self.cost
                 self.cost = 0
                 if cost > _SLICE_COST:

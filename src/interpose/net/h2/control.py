@@ -8,6 +8,7 @@ call, and a write of its own for each would wake the backend twice.
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Final
 
 from interpose.net.h2 import frames
 from interpose.net.h2.buffered import Buffered
@@ -18,17 +19,17 @@ from interpose.net.h2.limits import Guard, Limits
 from interpose.net.h2.settings import PeerSettings, settings_frame
 from interpose.net.h2.stream import Flushable, Stream
 
-NO_STREAM = frames.LARGEST_STREAM_ID + 1
-_REMEMBERED_RESETS = 1024
+NO_STREAM: Final = frames.LARGEST_STREAM_ID + 1
+_REMEMBERED_RESETS: Final = 1024
 # What frames cost beyond their bytes, in the units of the frame loop: a cancelled call, a stream walked over.
-_RESET_COST = 40
-_WALK_COST = 2
+_RESET_COST: Final = 40
+_WALK_COST: Final = 2
 # Each costs about as much as a call.
-_LOST_IN_A_SLICE = 256
+_LOST_IN_A_SLICE: Final = 256
 # Streams that wait for the connection's window get this many bytes each in turn.
-_QUANTUM = 4 * frames.DEFAULT_FRAME_SIZE
+_QUANTUM: Final = 4 * frames.DEFAULT_FRAME_SIZE
 # Only a write tells whether the transport is full, so no more than this is taken from queues between two writes.
-_TURN = 512 * 1024
+_TURN: Final = 512 * 1024
 
 
 class Control:
@@ -80,9 +81,8 @@ class Control:
         self._fragments_size = 0
         self._fragment_of = (0, 0)  # stream, flags
         self._resets: dict[int, None] = {}
-        self._handlers: tuple[Callable[[int, int, bytes], None] | None, ...] = (
-            None,
-            None,
+        # By type of frame, from PRIORITY on.
+        self._handlers: tuple[Callable[[int, int, bytes], None], ...] = (
             self._on_priority,
             self._on_rst_stream,
             self._on_settings,

@@ -1,5 +1,6 @@
 """HTTP/2 frames (RFC 9113 sections 4 and 6): numbers, and the bytes of the frames we send."""
 
+from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
@@ -40,6 +41,7 @@ FRAME_HEAD: Final = Struct(">IBI")
 # The same nine bytes for the data path, where no arithmetic is the fastest: (0, length, type and flags, stream). The
 # first byte is the length's highest, which no frame that we send or take needs.
 SHORT_HEAD: Final = Struct(">BHHI")
+unpack_head: Final[Callable[[bytes, int], tuple[int, int, int]]] = FRAME_HEAD.unpack_from
 DATA_PLAIN: Final = 0x000
 DATA_END: Final = 0x001
 HEADERS_WHOLE: Final = 0x104  # END_HEADERS
@@ -49,6 +51,27 @@ _SETTING: Final = Struct(">HI")
 _WINDOW_UPDATE: Final = Struct(">IBII")
 
 SETTINGS_ACK: Final = FRAME_HEAD.pack(SETTINGS, ACK, 0)
+
+
+def unpack_short(data: bytes, position: int) -> tuple[int, int, int, int]:
+    """The four parts of `SHORT_HEAD` from the nine bytes at this position, which have to be there."""
+    return (
+        data[position],
+        data[position + 1] << 8 | data[position + 2],
+        data[position + 3] << 8 | data[position + 4],
+        data[position + 5] << 24 | data[position + 6] << 16 | data[position + 7] << 8 | data[position + 8],
+    )
+
+
+def pack_short(high: int, length: int, what: int, number: int) -> bytes:
+    """The nine bytes of these four parts."""
+    return (high << 32 | length << 16 | what).to_bytes(5, "big") + number.to_bytes(4, "big")
+
+
+ARITHMETIC: Final = (unpack_short, pack_short)
+# Arithmetic is quicker than a call of `struct` where it is compiled, and slower where it is interpreted.
+_INTERPRETED: Final = {"unpack_short": SHORT_HEAD.unpack_from, "pack_short": SHORT_HEAD.pack}
+globals().update(_INTERPRETED if __file__.endswith(".py") else {})
 
 
 def settings(values: dict[int, int]) -> bytes:

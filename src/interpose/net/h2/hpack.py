@@ -66,7 +66,6 @@ class HpackDecoder:
     def _decode(self, block: bytes) -> Headers:
         table = self._table
         fields: list[Field] = []
-        append = fields.append
         changed = False
         position = 0
         end = len(block)
@@ -78,10 +77,10 @@ class HpackDecoder:
                 position += 1
                 if byte > 0x80:
                     if byte != 0xFF:
-                        append(table[byte - 0x81])
+                        fields.append(table[byte - 0x81])
                     else:
                         index, position = _integer(block, position, 0x7F)
-                        append(table[index - 1])
+                        fields.append(table[index - 1])
                 elif byte & 0xE0 == 0x20:
                     if fields:
                         raise _broken("table size update after a field")
@@ -97,7 +96,7 @@ class HpackDecoder:
                     raise _broken("index 0")
                 else:
                     field, position = self._literal(block, byte, position)
-                    append(field)
+                    fields.append(field)
                     if byte & 0x40:
                         changed = True
                         table.insert(_STATIC_COUNT, field)

@@ -9,7 +9,6 @@ from interpose.net.h2.errors import ConnectionFault, ErrorCode
 from interpose.net.h2.headers import Headers, HeaderShape
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
-from interpose.net.h2.specialize import own_code
 from interpose.net.h2.states import BODY, DONE
 from interpose.net.h2.stream import NOWHERE, Flushable, Stream
 
@@ -37,14 +36,6 @@ _HTTP1_ANSWER: Final = (
 Accept = Callable[[Stream, Headers, bool], None]
 
 
-@own_code("__init__", "send_headers", "send_data", "credit", "give_credit")
-class ServerStream(Stream):
-    """A stream of a client."""
-
-    __slots__ = ()
-
-
-@own_code("receive", "_receive", "emit", "flush", "drop")
 class ServerConnection(Connection):
     """Accepts streams. `accept` gets each new one with its request headers and gives it a sink.
 
@@ -99,7 +90,7 @@ class ServerConnection(Connection):
             self._on_odd_headers(number, headers, end)
             return
         self.last_stream = number
-        streams[number] = stream = ServerStream(self, number, DONE if end else BODY, NOWHERE)
+        streams[number] = stream = Stream(self, number, DONE if end else BODY, NOWHERE)
         self.accept(stream, headers, end == 1)
 
     def _on_odd_headers(self, number: int, headers: Headers, end: int) -> None:
@@ -119,7 +110,7 @@ class ServerConnection(Connection):
             self.turn_away(number, ErrorCode.REFUSED_STREAM)
         elif headers.oversized:
             self.guard.idle("a header list over the limit", headers.size // _OVERSIZED_STEP)
-            self.streams[number] = stream = ServerStream(self, number, DONE if end else BODY, NOWHERE)
+            self.streams[number] = stream = Stream(self, number, DONE if end else BODY, NOWHERE)
             self.accept(stream, headers, end == 1)
         else:
             self.guard.idle("a malformed request")

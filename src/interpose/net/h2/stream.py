@@ -14,13 +14,13 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from interpose.net.h2 import frames
+from interpose.net.h2.frames import pack_short
 from interpose.net.h2.states import BODY, DONE, HEAD
 
 if TYPE_CHECKING:
     from interpose.net.h2.control import Control
     from interpose.net.h2.headers import Headers
 
-_pack = frames.SHORT_HEAD.pack
 # Every peer has to take frames of this size, and none that arrives here is larger.
 DEFAULT_FRAME_SIZE: Final = frames.DEFAULT_FRAME_SIZE
 SMALL_DATA: Final = 64
@@ -147,13 +147,13 @@ class Stream:
         if not out:
             conn.dirty.append(conn)
         if end:
-            out += (_pack(0, size, frames.HEADERS_END, self.number), wire)
+            out += (pack_short(0, size, frames.HEADERS_END, self.number), wire)
             self.sending = DONE
             self.ready = False
             if self.receiving == DONE:
                 conn.drop(self)
         else:
-            out += (_pack(0, size, frames.HEADERS_WHOLE, self.number), wire)
+            out += (pack_short(0, size, frames.HEADERS_WHOLE, self.number), wire)
             self.sending = BODY
 
     def _send_headers_slowly(self, wire: bytes, end: bool) -> None:
@@ -183,10 +183,10 @@ class Stream:
         if not out:
             conn.dirty.append(conn)
         if end:
-            out += (_pack(0, size, frames.DATA_END, self.number), data)
+            out += (pack_short(0, size, frames.DATA_END, self.number), data)
             self._sent_all()
         else:
-            out += (_pack(0, size, frames.DATA_PLAIN, self.number), data)
+            out += (pack_short(0, size, frames.DATA_PLAIN, self.number), data)
         return size
 
     def send_body(self, data: bytes, end: bool) -> None:
@@ -278,7 +278,7 @@ class Stream:
         for start in starts:
             part = bytes(piece.data[start : min(start + DEFAULT_FRAME_SIZE, stop)])
             final = piece.end and last and start + len(part) == stop
-            conn.emit(_pack(0, len(part), frames.DATA_END if final else frames.DATA_PLAIN, self.number))
+            conn.emit(pack_short(0, len(part), frames.DATA_END if final else frames.DATA_PLAIN, self.number))
             conn.out.append(part)
         self.send_window -= size
         conn.send_window -= size
@@ -355,4 +355,4 @@ class _Nowhere:
         pass
 
 
-NOWHERE = _Nowhere()
+NOWHERE: Final = _Nowhere()

@@ -6,10 +6,12 @@ what is below it, and after `close` nothing of it is left, whatever the other si
 
 import asyncio
 import socket
-import ssl
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from interpose.host.peer_credentials import PeerCredentials, peer_credentials
+
+if TYPE_CHECKING:
+    import ssl
 
 # Seconds the other side has to close a TLS connection.
 _SHUTDOWN_TIMEOUT = 2.0
@@ -114,7 +116,7 @@ class StreamPipe:
         self._writer.transport.abort()
 
 
-async def accept_tls(sock: socket.socket, context: ssl.SSLContext, *, timeout: float) -> StreamPipe:
+async def accept_tls(sock: socket.socket, context: "ssl.SSLContext", *, timeout: float) -> StreamPipe:
     """The TLS handshake with a client that has just connected; OSError (ssl.SSLError too) or TimeoutError if it fails.
 
     The socket is ours from here on, and closed if this fails.

@@ -6,19 +6,26 @@ left they are ended with UNAVAILABLE, which every client takes as "connect again
 
 import asyncio
 import logging
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from interpose.net.grpc.answer import answer, stop_upload
 from interpose.net.grpc.listener import Listener
 from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
 from interpose.net.h2.stream import NOWHERE, Stream
-from interpose.relay.passthrough import ClosableSink
 
 _log = logging.getLogger(__name__)
 _LOOK_AGAIN: Final = 0.02
 # Seconds that a client has after GOAWAY to close its connection once it has no call in flight.
 _FAREWELL: Final = 1.0
+
+
+@runtime_checkable
+class ClosableSink(Protocol):
+    """A sink of a client's stream whose call we can end ourselves."""
+
+    def shut(self, stream: Stream, code: int) -> None:
+        """Count the call with this status and end its backend side; the caller answers the client."""
 
 
 class Drain:

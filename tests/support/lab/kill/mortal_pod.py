@@ -69,9 +69,9 @@ class MortalPod:
 
     @property
     def log(self) -> list[str]:
-        """What the container wrote, without times."""
+        """What the container wrote, without times, up to the last whole line: the next one may be half written."""
         path = Path(self.config.log_directory) / "main" / "0.log"
-        return [line.split(" ", 3)[3] for line in path.read_text().splitlines()] if path.exists() else []
+        return [line.split(" ", 3)[3] for line in path.read_text().split("\n")[:-1]] if path.exists() else []
 
     def _shim_file(self) -> dict[str, Any]:
         document: dict[str, Any] = json.loads((self._node.state / "sandboxes" / self.sandbox / "shim.json").read_text())

@@ -65,9 +65,16 @@ async def test_the_policy_with_its_problems(node: PolicyNode, tmp_path: Path) ->
 
 async def test_what_it_owns(node: PolicyNode, tmp_path: Path) -> None:
     """For other programs on the node, with the version of the form."""
+    own = find_allocations(node.tracker, "db/app")[0]
     assert await ask(node, tmp_path, "/v1/policy/owned") == (
         200,
-        {"version": 1, "policy": "static", "owns": ["cpuset_cpus"]},
+        {
+            "version": 1,
+            "policy": "static",
+            "owns": ["cpuset_cpus"],
+            "containers": {own.id: ["cpu_quota"]},
+            "pods": {node.tracker.quota_directory(own.request.key): ["cpu_quota"]},
+        },
     )
 
 

@@ -75,6 +75,26 @@ def test_the_report_tells_the_story() -> None:
     ]
 
 
+def test_quotas_are_shown() -> None:
+    """Of the container and, if it is of interest, of its pod; why one of them is still there."""
+    answer = {
+        **ANSWER,
+        "decision": {**DECISION, "grant": {"exclusive": "4-5", "quota": -1}},
+        "wanted": {"quota": -1},
+        "written": {"quota": -1},
+        "pod_quota": {"wanted": -1, "written": None, "before": 200_000, "error": "read-only"},
+        "cgroup": {"cpu.cfs_quota_us": "unlimited", "pod": "200000"},
+    }
+    lines = explain_text(answer).splitlines()
+    assert "Got           CPUs 4-5 of its own; no CFS quota" in lines
+    assert "CFS quota         unlimited  unlimited  unlimited" in lines
+    assert "CFS quota of pod  unlimited  -          200000         <- differs" in lines
+    assert "Pod           its CFS quota cannot be changed: read-only" in lines
+    plain = explain_text({**ANSWER, "cgroup": {"cpu.cfs_quota_us": "100000"}}).splitlines()
+    assert "CFS quota     -       -        100000" in plain
+    assert not [line for line in plain if "of pod" in line]
+
+
 def test_trouble_is_in_words() -> None:
     """A refusal, a writer that fails, a cgroup that cannot be read."""
     refusal = {"why": "exhausted", "message": "2 CPUs wanted, 1 free"}

@@ -162,3 +162,20 @@ def test_update_says_nothing_about_the_others() -> None:
         convert.update_resources("c1", LinuxResources(cpu_quota=-1, cpuset_cpus="2-3"))
     )
     assert [field.name for field, _ in request.linux.ListFields()] == ["cpu_quota", "cpuset_cpus"]
+
+
+def test_list_in_parts_is_the_same_list() -> None:
+    """Each part is a list of its own; a short one is a single part."""
+    listed = [cri.Container(id=f"{number:0300}", pod_sandbox_id="p") for number in range(20)]
+    data = cri.ListContainersResponse(containers=listed).SerializeToString()
+    parts = convert.list_parts(data, 1000)
+    assert len(parts) == 5
+    assert b"".join(parts) == data
+    assert [found.id for part in parts for found in convert.listed_containers(part)] == [one.id for one in listed]
+    assert convert.list_parts(data) == [data]
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff\xff\xff", b"\x0a\xff\xff", b"\x0a\x64abc", b"\x12\x01a\x0a\x01"])
+def test_what_is_no_list_is_one_part(data: bytes) -> None:
+    """Who reads it says so."""
+    assert convert.list_parts(data, 1) == [data]

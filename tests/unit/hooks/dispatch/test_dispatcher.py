@@ -1,6 +1,7 @@
 """The dispatcher as an interceptor: which calls are hooked, how requests change, when a call is refused."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -267,18 +268,24 @@ async def test_restored_pod_is_refused_when_a_plugin_must_see_pods(bench: Bench)
     assert (await bench.call(cri.RestorePodRequest())).code == Code.FAILED_PRECONDITION
 
 
-async def test_bug_of_ours_follows_the_policy(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bug_of_ours_follows_the_policy() -> None:
     """Under Ignore the call goes on with the bytes it had, under Fail it is refused."""
 
-    def broken(*_: object) -> None:
+    def broken(_parent: str) -> tuple[str, str]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("interpose.hooks.dispatch.dispatcher.apply", broken)
-    bench.plugin(registration("soft"), shares(2))
-    assert (await bench.call(CREATE)).code == 0
-    assert bench.forwarded == [CREATE.SerializeToString()]
+    def answer(_point: HookPoint, _request: object) -> object:
+        resources = hook.LinuxContainerResources(cpu_shares=2)
+        return hook.ContainerResourceHookResponse(
+            container_resources=resources, clear=["container_resources.cpuset_cpus"]
+        )
+
+    bench = Bench(POD, replace(CONTAINER, requested=CONTAINER.resources), allowed=broken)
+    bench.plugin(registration("soft"), answer)
+    assert (await bench.call(UPDATE)).code == 0
+    assert bench.forwarded == [UPDATE.SerializeToString()]
     bench.plugin(registration("hard", fail=True))
-    assert (await bench.call(CREATE)).code == Code.FAILED_PRECONDITION
+    assert (await bench.call(UPDATE)).code == Code.FAILED_PRECONDITION
 
 
 # -- who is not asked
@@ -382,9 +389,9 @@ async def test_post_hooks_see_how_it_ended_and_cannot_change_it(bench: Bench) ->
     await bench.dispatcher.tasks.cancel()
 
 
-async def test_post_hook_under_fail_is_told_again_off_the_path(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Up to three times, then it is an error in the log."""
-    monkeypatch.setattr("interpose.hooks.dispatch.dispatcher._RETRY_PAUSES", (0.0, 0.0, 0.0))
+async def test_post_hook_under_fail_is_told_again_off_the_path() -> None:
+    """After each of the pauses, then it is an error in the log."""
+    bench = Bench(POD, CONTAINER, retry_pauses=(0.0, 0.0, 0.0))
     caller = bench.plugin(registration("a", [HookPoint.POST_STOP_CONTAINER], fail=True), failing())
     assert (await bench.call(STOP)).code == 0
     await eventually(lambda: len(bench.dispatcher.tasks) == 0, "the hooks to end")

@@ -2,11 +2,16 @@
 
 from dataclasses import replace
 
+import pytest
+
 from interpose._pb import cri_pb2 as cri
 from interpose._pb import hook_pb2 as hook
 from interpose.core.model.pod import Container, Pod
 from interpose.core.model.resources import LinuxResources
+from interpose.cri.parser import CriParser
+from interpose.hooks.api.registration import EVERY_POD, Selector
 from interpose.hooks.dispatch import requests
+from interpose.relay.api import Body
 from interpose.testing import pods
 
 POD = Pod(
@@ -36,12 +41,27 @@ CONTAINER = Container(
 )
 
 
-def test_pod_to_run_tells_all_of_the_request() -> None:
+def body_of(request: cri.RunPodSandboxRequest) -> Body:
+    """The request as it comes."""
+    return Body(request.SerializeToString(), CriParser("RunPodSandboxRequest"))
+
+
+def looked_into(body: Body) -> Body:
+    """The same when somebody above may have edited it."""
+    assert body.message is not None
+    return body
+
+
+@pytest.mark.parametrize("way", ["bytes", "message"])
+def test_pod_to_run_tells_all_of_the_request(way: str) -> None:
     """Identity with the attempt, handler, labels, annotations, cgroup parent, resources and overhead."""
     config = pods.pod_config("web", "shop", uid="u1", attempt=4, labels={"app": "web"}, annotations={"note": "1"})
     config.linux.resources.CopyFrom(cri.LinuxContainerResources(cpu_shares=2048, unified={"cpu.idle": "1"}))
     config.linux.overhead.CopyFrom(cri.LinuxContainerResources(memory_limit_in_bytes=1 << 20))
-    asked = requests.pod_to_run(pods.run_request(config, "kata")).message
+    body = body_of(pods.run_request(config, "kata"))
+    subject = requests.pod_to_run(body if way == "bytes" else looked_into(body))
+    asked = subject.message
+    assert subject.is_selected_by(EVERY_POD)
     assert asked.pod_meta == hook.PodSandboxMetadata(name="web", uid="u1", namespace="shop", attempt=4)
     assert asked.runtime_handler == "kata"
     assert dict(asked.labels) == dict(config.labels)
@@ -51,11 +71,32 @@ def test_pod_to_run_tells_all_of_the_request() -> None:
     assert asked.overhead == hook.LinuxContainerResources(memory_limit_in_bytes=1 << 20)
 
 
+def test_pod_of_bytes_is_the_pod_of_the_message() -> None:
+    """Selectors and marks see the same, and an edit from above counts."""
+    config = pods.pod_config("web", "shop", labels={"app": "web"}, annotations={"skip": "true"})
+    body = body_of(pods.run_request(config, "kata"))
+    by_bytes, by_message = requests.pod_to_run(body), requests.pod_to_run(looked_into(body))
+    for subject in (by_bytes, by_message):
+        assert subject.has_mark("skip", "true")
+        assert not subject.has_mark("nothing", "true")
+        assert subject.is_selected_by(Selector())
+        assert subject.is_selected_by(Selector(namespaces=frozenset({"shop"}), runtime_handlers=frozenset({"kata"})))
+        assert not subject.is_selected_by(Selector(labels={"app": "db"}))
+        assert subject.log_fields == {"pod": "shop/web"}
+    assert by_bytes.message == by_message.message
+    assert hook.PodSandboxHookRequest.FromString(by_message.data) == by_bytes.message
+    body.message.config.labels["app"] = "db"
+    assert requests.pod_to_run(body).is_selected_by(Selector(labels={"app": "db"}))
+
+
 def test_pod_without_linux_part_is_no_trouble() -> None:
     """A request of the barest kind; nothing is added to it by looking."""
     request = cri.RunPodSandboxRequest()
-    requests.pod_to_run(request)
-    assert request == cri.RunPodSandboxRequest()
+    body = body_of(request)
+    assert requests.pod_to_run(body).message == hook.PodSandboxHookRequest()
+    assert requests.pod_to_run(looked_into(body)).message.pod_meta == hook.PodSandboxMetadata()
+    assert not requests.pod_to_run(looked_into(body)).message.HasField("resources")
+    assert body.message == request
 
 
 def test_known_pod_tells_all_of_the_record() -> None:
@@ -135,7 +176,7 @@ def test_fields_newer_than_the_protocol_are_not_passed_on() -> None:
     """They stay in the request; a plugin that echoes must not see what it cannot know."""
     config = pods.pod_config("web")
     config.linux.resources.ParseFromString(b"\x18\x02" + b"\xba\x3e\x05later")
-    asked = requests.pod_to_run(pods.run_request(config)).message
+    asked = requests.pod_to_run(body_of(pods.run_request(config))).message
     assert asked.resources.SerializeToString() == b"\x18\x02"
 
 

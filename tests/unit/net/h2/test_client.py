@@ -2,9 +2,9 @@
 
 import pytest
 
-from interpose.net.h2 import client as client_module
 from interpose.net.h2.client import ClientConnection
 from interpose.net.h2.errors import ErrorCode
+from interpose.net.h2.frames import LARGEST_STREAM_ID
 from interpose.net.h2.limits import Limits
 from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import REQUEST, RESPONSE, TRAILERS, Bench
@@ -215,14 +215,15 @@ class TestGoaway:
         assert [frame.kind for frame in bench.frames()] == ["SETTINGS"]
 
 
-def test_ids_run_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ids_run_out() -> None:
     """Near the end of the ids the connection takes no more calls, and the open ones go on."""
-    monkeypatch.setattr(client_module, "_LAST_USABLE", 4)
-    bench = calling(2)
+    bench = calling(1)
+    last = bench.conn.next_stream = LARGEST_STREAM_ID - 20_000
+    h2_bench.open_call(bench, end=True)
     assert usable(bench)
     h2_bench.open_call(bench, end=True)
     assert not usable(bench)
-    bench.feed(*[bench.response(number, end=True) for number in (1, 3, 5)])
+    bench.feed(*[bench.response(number, end=True) for number in (1, last, last + 2)])
     assert [event[0] for event in bench.events] == ["headers"] * 3
     assert bench.idle_calls == 1
 

@@ -4,7 +4,7 @@ import pytest
 
 from interpose.net.h2.connection import Connection
 from interpose.net.h2.errors import ErrorCode
-from interpose.net.h2.headers import encode
+from interpose.net.h2.headers import Headers, encode
 from interpose.net.h2.hpack_tables import HuffmanDecoder
 from interpose.net.h2.limits import Limits
 from tests.support.net import h2_bench, h2_peer
@@ -137,6 +137,6 @@ def test_limits_are_the_roles() -> None:
     with pytest.raises(NotImplementedError):
         conn.announced()
     with pytest.raises(NotImplementedError):
-        conn.on_new_headers(1, None, 0)  # type: ignore[arg-type]
+        conn.on_new_headers(1, Headers([]), 0)
     with pytest.raises(NotImplementedError):
         conn.is_idle(1)

@@ -1,5 +1,7 @@
 """The bytes of the frames we send, read by somebody else's reader."""
 
+from typing import Any
+
 import pytest
 
 from interpose.net.h2 import frames
@@ -45,3 +47,14 @@ def test_read_settings() -> None:
     """Pairs in order, repeated keys included."""
     payload = bytes.fromhex("000400000001 000400000002")
     assert frames.read_settings(payload) == [(4, 1), (4, 2)]
+
+
+@pytest.mark.parametrize(("unpack", "pack"), [(frames.unpack_short, frames.pack_short), frames.ARITHMETIC])
+@pytest.mark.parametrize(
+    "head", [(0, 0, 0, 0), (0, 16_384, 0x105, 2**31 - 1), (255, 2**16 - 1, 2**16 - 1, 2**32 - 1), (0, 1, 2, 3)]
+)
+def test_short_heads(unpack: Any, pack: Any, head: tuple[int, int, int, int]) -> None:
+    """Both builds' ways read and write the same nine bytes."""
+    wire = frames.SHORT_HEAD.pack(*head)
+    assert pack(*head) == wire
+    assert unpack(b"xyz" + wire + b"z", 3) == head

@@ -7,7 +7,7 @@ import pytest
 from interpose.net.h2.errors import ErrorCode
 from interpose.net.h2.headers import encode
 from interpose.net.h2.limits import Limits
-from interpose.net.h2.server import ServerConnection, ServerStream
+from interpose.net.h2.server import ServerConnection
 from interpose.net.h2.stream import NOWHERE, Stream
 from tests.support.net import h2_bench, h2_peer
 from tests.support.net.h2_bench import RESPONSE, TRAILERS, Bench
@@ -306,23 +306,19 @@ class TestSharing:
 class TestCostOfWaiting:
     """What a peer that grants nothing, or next to nothing, makes us do."""
 
-    def test_streams_without_a_window_are_not_looked_at(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_streams_without_a_window_are_not_looked_at(self) -> None:
         """However many replies wait for their own window, an update of the connection's costs the same."""
         bench, streams = answering((WINDOW, 0), count=50)
         for stream in streams:
             stream.send_data(b"reply", True)
-        looked_at: list[int] = []
-        pump = ServerStream.pump
-
-        def watched(stream: Stream, quantum: int) -> None:
-            looked_at.append(stream.number)
-            pump(stream, quantum)
-
-        monkeypatch.setattr(ServerStream, "pump", watched)
         bench.feed(h2_peer.window_update(0, 1) * 1000)
-        assert (looked_at, len(bench.conn.waiting)) == ([], 50)
-        bench.feed(h2_peer.window_update(7, 2), h2_peer.window_update(0, 1))
-        assert looked_at == [7]
+        assert (list(bench.conn.sendable), len(bench.conn.waiting)) == ([], 50)
+        bench.conn.send_window = 1
+        bench.feed(h2_peer.window_update(7, 2))
+        assert list(bench.conn.sendable) == [7]  # the only one that an update of the connection's looks at
+        bench.feed(h2_peer.window_update(0, 1))
+        assert (list(bench.conn.sendable), len(bench.conn.waiting)) == ([], 50)
+        assert sent(bench) == [("DATA", 7, 1, False), ("DATA", 7, 1, False)]
 
     def test_initial_window_says_who_can_send(self) -> None:
         """Those that a rise lets send do, and those that a cut stops are not looked at any more."""
