@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,10 @@ from tests.support.lab.relay import program, relay_argv
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DIRECT, YARDSTICK, OURS = "direct", "haproxy", "interpose"
+DIRECT, YARDSTICK, OURS, COMPILED, BEFORE = "direct", "haproxy", "interpose", "compiled", "before"
+BUILDS = (OURS, COMPILED)
+# Made by `make native`.
+COMPILED_PROGRAM = Path(__file__).resolve().parents[1] / "build/venv-native/bin/interpose"
 # Bytecode is cached on a real node; some machines switch that off, which would only measure the compiler.
 CACHED_BYTECODE = {"PYTHONDONTWRITEBYTECODE": ""}
 
@@ -29,15 +33,35 @@ class Contestant:
     missing: Callable[[], str | None]
     # Share of the calls that this contestant is given: a slow one would only make the run long.
     share: float = 1.0
+    # A process for each connection, whose CPU time counts only once it has ended.
+    forks: bool = False
 
 
-def contestants() -> tuple[Contestant, ...]:
+def contestants(before: Path | None = None) -> tuple[Contestant, ...]:
+    """All of them; `before` is the program of another version, measured beside them."""
     return (
         Contestant(name=DIRECT, title="none (direct)", start=None, missing=lambda: None),
-        Contestant(name="socat", title="socat (bytes)", start=_socat, missing=lambda: missing_programs("socat")),
+        Contestant(
+            name="socat", title="socat (bytes)", start=_socat, missing=lambda: missing_programs("socat"), forks=True
+        ),
         Contestant(name=YARDSTICK, title="HAProxy, 1 thread", start=haproxy.start, missing=haproxy.missing),
         Contestant(name="grpcaio", title="grpc.aio pass-through", start=_grpcaio, missing=lambda: None, share=0.2),
-        Contestant(name=OURS, title="interpose", start=_interpose, missing=no_interpose),
+        Contestant(name=OURS, title="interpose", start=partial(_interpose, program()), missing=no_interpose),
+        Contestant(
+            name=COMPILED,
+            title="interpose, compiled",
+            start=partial(_interpose, COMPILED_PROGRAM),
+            missing=no_compiled,
+        ),
+        *(
+            [
+                Contestant(
+                    name=BEFORE, title="interpose, before", start=partial(_interpose, before), missing=lambda: None
+                )
+            ]
+            if before
+            else ()
+        ),
     )
 
 
@@ -52,9 +76,13 @@ def _grpcaio(folder: Path, listen: Path, backend: Path) -> Child:
     return _listening([sys.executable, str(script), str(listen), str(backend)], folder, listen)
 
 
-def _interpose(folder: Path, listen: Path, backend: Path) -> Child:
-    admin = listen.with_name(f"{listen.name}.admin")
-    return _listening(relay_argv(listen, backend, admin), folder, listen)
+def _interpose(executable: Path, folder: Path, listen: Path, backend: Path) -> Child:
+    _, *options = relay_argv(listen, backend, listen.with_name(f"{listen.name}.admin"))
+    return _listening([str(executable), *options], folder, listen)
+
+
+def no_compiled() -> str | None:
+    return None if COMPILED_PROGRAM.exists() else "`make native` has not been run"
 
 
 def no_interpose() -> str | None:

@@ -11,7 +11,7 @@ from bench.targets import EARLY_CALLS, LATE_CALLS
 from bench.workloads import CHANGING
 from tests.support.lab.load import h2load
 from tests.support.lab.load.raw_load import RawConnection, Timing, build_requests
-from tests.support.lab.processes import Child, accepts, children, wait_for
+from tests.support.lab.processes import Child, LabError, accepts, children, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,16 +60,16 @@ class Bench:
         counted = calls
         if load.client == CHANGING:
             # One connection for both parts, so both count: socat's share is known only after the connection.
-            before = _cpu(child)
+            before = settled_cpu(contestant, child)
             with RawConnection(socket, self._changing) as connection:
                 connection.run(warm_up, load.streams)
                 timing = connection.run(calls, load.streams)
             counted += warm_up
         else:
             self._h2load(socket, warm_up, load.streams)
-            before = _cpu(child)
+            before = settled_cpu(contestant, child)
             timing = self._h2load(socket, calls, load.streams)
-        after = _cpu(child)
+        after = settled_cpu(contestant, child)
         return sampled(contestant, load, round_, timing, child, cpu_seconds=(after - before) / counted)
 
     def start_seconds(self, contestant: Contestant, folder: Path, listen: Path, backend: Path) -> tuple[float, Child]:
@@ -134,9 +134,13 @@ def sampled(
     )
 
 
-def _cpu(child: Child | None) -> float:
-    """CPU time once the children of finished connections (socat forks) have been counted in."""
+def settled_cpu(contestant: Contestant, child: Child | None) -> float:
+    """CPU time, with that of the processes of connections that have ended."""
     if child is None:
         return 0.0
-    wait_for(lambda: not children(child.pid), what="the last connection's process to end")
+    if contestant.forks:
+        try:
+            wait_for(lambda: not children(child.pid), what="the last connection's process to end")
+        except LabError as error:
+            raise child.error(str(error)) from None
     return child.cpu_seconds()

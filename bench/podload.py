@@ -61,7 +61,7 @@ class Target:
                 await asyncio.sleep(self._pause)
             begin = time.perf_counter()
             answers.append(await self.call(method, request))
-            self.durations.append((time.perf_counter() - begin) * 1e6)
+            self.durations.append(round((time.perf_counter() - begin) * 1e6, 1))
         self.cpu += self._processor() - processor
         return answers
 

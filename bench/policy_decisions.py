@@ -17,6 +17,10 @@ from typing import TYPE_CHECKING, Final
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Setup
+from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions, DynamicPoolType
+from interpose.core.policy.dynamic_pools.policy import ANNOTATIONS as DYNAMIC_POOLS
+from interpose.core.policy.podpools.options import InstanceAmount, PodPool, PodPoolsOptions
+from interpose.core.policy.podpools.policy import ANNOTATIONS as POD_POOLS
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from interpose.core.topology.topology import Topology
 
 MACHINE: Final = "big"
+POD_POOL, DYNAMIC_POOL = POD_POOLS[0], DYNAMIC_POOLS[0]
 CONTAINERS: Final = 500
 GROWTH: Final = (100, 200, 500, 1000)
 TURNS: Final = 2000  # containers that go and come again
@@ -76,6 +81,23 @@ def pools(topology: Topology) -> PoolsOptions:
     )
 
 
+def pod_pools(topology: Topology) -> PodPoolsOptions:
+    """Instances of each size that containers ask for, on three quarters of the CPUs; the others go to pool default."""
+    share = len(topology.online) // 4
+    return PodPoolsOptions(
+        pools=tuple(
+            PodPool(name=f"cpus-{cpus}", cpus=cpus, max_pods=1, instances=InstanceAmount(number=share // cpus))
+            for cpus in sorted(set(SIZES))
+        )
+    )
+
+
+def dynamic_pools(_topology: Topology) -> DynamicPoolsOptions:
+    """A pool for each size that containers ask for, so that pools grow and shrink with most calls."""
+    types = tuple(DynamicPoolType(name=f"cpus-{cpus}") for cpus in sorted(set(SIZES)))
+    return DynamicPoolsOptions(types=types)
+
+
 CONTESTANTS: Final = (
     Contestant(title="static", name="static"),
     Contestant(
@@ -84,6 +106,8 @@ CONTESTANTS: Final = (
     Contestant(title="static, full-pcpus", name="static", options=lambda _: StaticOptions(full_pcpus_only=True)),
     Contestant(title="static-plus", name="static-plus"),
     Contestant(title="static-pools", name="static-pools", options=pools),
+    Contestant(title="podpools", name="podpools", options=pod_pools),
+    Contestant(title="dynamic-pools", name="dynamic-pools", options=dynamic_pools),
 )
 
 
@@ -129,7 +153,8 @@ def containers(count: int, contestant: Contestant, sizes: Sequence[int], owners:
 def _owner(key: Key, contestant: Contestant, cpus: int) -> Request:
     if contestant.name != "static-pools":
         amounts = Amounts(milli=1000 * cpus)
-        return Request(key=key, namespace="default", qos=KubeQos.GUARANTEED, amounts=amounts)
+        notes = dict.fromkeys((POD_POOL, DYNAMIC_POOL), f"cpus-{cpus}")
+        return Request(key=key, namespace="default", qos=KubeQos.GUARANTEED, amounts=amounts, pod_annotations=notes)
     return Request(
         key=key,
         namespace="default",

@@ -10,8 +10,16 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bench.contestants import OURS, YARDSTICK, Contestant
-from bench.targets import EARLY_CALLS, LATE_CALLS, RATIO_TARGETS, RSS_GROWTH_LIMIT, RSS_LIMIT, START_LIMIT
+from bench.contestants import BUILDS, OURS, YARDSTICK, Contestant
+from bench.targets import (
+    COMPILED_TARGETS,
+    EARLY_CALLS,
+    LATE_CALLS,
+    RATIO_TARGETS,
+    RSS_GROWTH_LIMIT,
+    RSS_LIMIT,
+    START_LIMIT,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,7 +108,7 @@ def workload_table(results: Results, workload: Workload) -> Table:
     return Table(title=workload.title, head=head, rows=rows)
 
 
-def footfootprinttable(results: Results) -> Table:
+def footprint_table(results: Results) -> Table:
     titles = {contestant.name: contestant.title for contestant in results.contestants}
     head = (
         "proxy",
@@ -125,15 +133,16 @@ def footfootprinttable(results: Results) -> Table:
 def target_table(results: Results) -> Table:
     """Each target with what was measured; what was not measured is said, not guessed."""
     rows = []
-    for target in RATIO_TARGETS:
+    for target in (*RATIO_TARGETS, *COMPILED_TARGETS):
         values = ratios(results.samples, target.workload, target.metric, target.ours, target.theirs)
         rows.append(target_row(target, values, "x"))
-    for mine in (footprint for footprint in results.footprints if footprint.contestant == OURS):
+    for mine in (footprint for footprint in results.footprints if footprint.contestant in BUILDS):
         growth = mine.rss_late - mine.rss_early
+        build = "" if mine.contestant == OURS else f", {mine.contestant}"
         rows += [
-            limit_row("RSS after the calls", mine.rss_late / 1e6, RSS_LIMIT / 1e6, "MB"),
-            limit_row("RSS growth from few to many calls", growth / 1e6, RSS_GROWTH_LIMIT / 1e6, "MB"),
-            limit_row("start to first answered call", mine.start_seconds * 1e3, START_LIMIT * 1e3, "ms"),
+            limit_row(f"RSS after the calls{build}", mine.rss_late / 1e6, RSS_LIMIT / 1e6, "MB"),
+            limit_row(f"RSS growth from few to many calls{build}", growth / 1e6, RSS_GROWTH_LIMIT / 1e6, "MB"),
+            limit_row(f"start to first answered call{build}", mine.start_seconds * 1e3, START_LIMIT * 1e3, "ms"),
         ]
     return Table(
         title="Targets (ratios to HAProxy, median of rounds)",
@@ -158,7 +167,7 @@ def tables(results: Results) -> list[Table]:
     measured = {sample.workload for sample in results.samples}
     found = [workload_table(results, workload) for workload in results.workloads if workload.name in measured]
     if results.footprints:
-        found.append(footfootprinttable(results))
+        found.append(footprint_table(results))
     return [*found, target_table(results)]
 
 

@@ -22,15 +22,19 @@ from typing import TYPE_CHECKING
 # Started as a script: the modules beside it are found from the project's folder.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from bench.contestants import OURS, YARDSTICK, Contestant, contestants
+from bench.contestants import BEFORE, BUILDS, COMPILED, COMPILED_PROGRAM, OURS, YARDSTICK, Contestant, contestants
 from bench.hooks import (
     FEW_PODS,
+    KOORD_SWITCH,
     MANY_PODS,
     NO_PLUGIN,
     ONE_PLUGIN,
     RUNS,
+    Variant,
     footprint,
     hook_servers,
+    koord_program,
+    longest_turn,
     podload,
     runtime,
     samples,
@@ -57,7 +61,7 @@ if TYPE_CHECKING:
     Visit: TypeAlias = Callable[[int], Iterable[Sample]]
 
 QUICK = 0.1
-FOOTPRINT, HOOKS, HOOKS_FOOTPRINT = "footprint", "hooks", "hooks-footprint"
+FOOTPRINT, HOOKS, HOOKS_FOOTPRINT, HOOKS_TURNS = "footprint", "hooks", "hooks-footprint", "hooks-turns"
 
 
 def options(argv: Sequence[str]) -> argparse.Namespace:
@@ -65,6 +69,9 @@ def options(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="interleaved rounds (default 5)")
     parser.add_argument("--quick", action="store_true", help="a tenth of the calls, for a quick look")
     parser.add_argument("--only", default="", help="comma separated: workloads, contestants, 'footprint' or 'hooks'")
+    parser.add_argument(
+        "--before", type=Path, help="the program `interpose` of another version, measured beside this one"
+    )
     parser.add_argument("--json", type=Path, help="write all samples to this file")
     parser.add_argument("--output", type=Path, help="write the page (markdown) to this file")
     return parser.parse_args(argv)
@@ -79,17 +86,18 @@ class Plan:
     footprint: bool
     hook_loads: Sequence[Workload]
     hook_footprint: bool
+    hook_turns: bool
 
     @property
     def hooks(self) -> bool:
-        return bool(self.hook_loads) or self.hook_footprint
+        return bool(self.hook_loads) or self.hook_footprint or self.hook_turns
 
 
 def choose(only: str, people: Sequence[Contestant], loads: Sequence[Workload], hook_loads: Sequence[Workload]) -> Plan:
     """What --only leaves; naming only contestants leaves all the work that contestants do."""
     names = {name.strip() for name in only.split(",") if name.strip()}
     named_people = {c.name for c in people}
-    known = named_people | {w.name for w in (*loads, *hook_loads)} | {FOOTPRINT, HOOKS, HOOKS_FOOTPRINT}
+    known = named_people | {w.name for w in (*loads, *hook_loads)} | {FOOTPRINT, HOOKS, HOOKS_FOOTPRINT, HOOKS_TURNS}
     if unknown := names - known:
         raise SystemExit(f"--only: unknown {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}")
     everything = not names - named_people
@@ -100,6 +108,7 @@ def choose(only: str, people: Sequence[Contestant], loads: Sequence[Workload], h
         footprint=everything or FOOTPRINT in names,
         hook_loads=[w for w in hook_loads if all_hooks or w.name in names],
         hook_footprint=all_hooks or HOOKS_FOOTPRINT in names,
+        hook_turns=all_hooks or HOOKS_TURNS in names,
     )
 
 
@@ -145,7 +154,7 @@ def in_turns(people: Sequence[Contestant], load: Workload, sockets: Sockets) -> 
     return lambda round_: samples(load, relays, round_)
 
 
-def entrants(load: Workload, people: Sequence[Contestant]) -> list[Contestant]:
+def entrants(load: Workload, people: Sequence[Variant]) -> list[Variant]:
     """Which relays with hooks get a load: for calls that no hook is about, one with and one without say all."""
     return [one for one in people if load.client == RUN_PODS or one.name in (NO_PLUGIN, ONE_PLUGIN)]
 
@@ -156,11 +165,16 @@ def footprints(
     """Fresh processes of the yardstick and of us; the others have no target to meet."""
     found = []
     for contestant in people:
-        if contestant.name in (YARDSTICK, OURS):
+        if contestant.name in (YARDSTICK, *BUILDS, BEFORE):
             say(f"footprint    {contestant.name}: several starts, then {int(LATE_CALLS * scale)} calls")
             listen = folder / f"f-{contestant.name}.sock"
             found.append(bench.footprint(contestant, folder, listen, backend, starts=5, scale=scale))
     return found
+
+
+def interpreters() -> tuple[tuple[str, Path], ...]:
+    """The interpreter of each build of the relay."""
+    return (OURS, Path(sys.executable)), (COMPILED, COMPILED_PROGRAM.with_name("python"))
 
 
 def machine() -> str:
@@ -171,9 +185,11 @@ def machine() -> str:
 
 def run(args: argparse.Namespace, folder: Path) -> tuple[Results, HookResults]:
     scale = QUICK if args.quick else 1.0
-    plan = choose(args.only, contestants(), workloads(scale), hook_workloads(scale))
-    relays = variants()
-    for contestant in (*plan.people, *relays):
+    plan = choose(args.only, contestants(args.before), workloads(scale), hook_workloads(scale))
+    if plan.hooks and koord_program() is None:
+        say(f"skipped: koord-runtime-proxy; {KOORD_SWITCH} names its binary")
+    relays = variants(args.before, koord_program())
+    for contestant in (*plan.people, *(relays if plan.hooks else ())):
         if reason := contestant.missing():
             raise LabError(f"{contestant.name}: {reason}")
     changing = max((load.calls + load.warm_up for load in plan.loads if load.client == CHANGING), default=0)
@@ -214,6 +230,10 @@ def run(args: argparse.Namespace, folder: Path) -> tuple[Results, HookResults]:
         if plan.hook_footprint:
             say(f"footprint    {ONE_PLUGIN}: {int(RUNS * scale)} pods")
             weight = footprint(folder, scale)
+        turns = {}
+        for build, interpreter in interpreters() if plan.hook_turns else ():
+            say(f"longest turn {build}")
+            turns[build] = longest_turn(folder, interpreter, scale)
     of_hooks = {load.name for load in plan.hook_loads}
     return (
         Results(
@@ -233,6 +253,7 @@ def run(args: argparse.Namespace, folder: Path) -> tuple[Results, HookResults]:
             workloads=plan.hook_loads,
             samples=[sample for sample in found if sample.workload in of_hooks],
             footprint=weight,
+            turns=turns,
         ),
     )
 
@@ -252,7 +273,7 @@ def main(argv: Sequence[str]) -> int:
         shutil.rmtree(folder, ignore_errors=True)
     print(f"{results.machine}; {results.rounds} rounds; only ratios mean something\n")
     shown = tables(results) if results.samples or results.footprints else []
-    hooked = bool(hooks.samples) or hooks.footprint is not None
+    hooked = bool(hooks.samples or hooks.turns) or hooks.footprint is not None
     shown += hook_tables(hooks) if hooked else []
     print("\n\n".join(as_text(table) for table in shown))
     if args.json:
@@ -260,6 +281,7 @@ def main(argv: Sequence[str]) -> int:
         document["samples"] = [dataclasses.asdict(sample) for sample in (*results.samples, *hooks.samples)]
         document["footprints"] = [dataclasses.asdict(footprint) for footprint in results.footprints]
         document["hook_footprint"] = dataclasses.asdict(hooks.footprint) if hooks.footprint is not None else None
+        document["longest_turns"] = hooks.turns
         args.json.write_text(json.dumps(document, indent=1) + "\n")
     if args.output:
         args.output.write_text("\n".join([page(results), *([hook_page(hooks)] if hooked else [])]))
