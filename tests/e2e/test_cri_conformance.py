@@ -26,6 +26,7 @@ from tests.support.lab.cri import CriClient
 from tests.support.lab.images import import_with_ctr
 from tests.support.lab.processes import missing_programs
 from tests.support.lab.runtime import Runtime
+from tests.support.net.subnets import reserved_subnet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -113,10 +114,11 @@ def ours(folder: Path, archives: list[Path]) -> Iterator[Runtime]:
     if reason := Runtime.missing():
         pytest.skip(f"no runtime: {reason}")
     place = folder / "r"
-    write_network(place / "cni", "10.231.16.0/24")
-    with Runtime(place) as running:
-        running.import_archives(archives)
-        yield running
+    with reserved_subnet() as subnet:
+        write_network(place / "cni", f"{subnet}0/24")
+        with Runtime(place) as running:
+            running.import_archives(archives)
+            yield running
 
 
 @pytest.fixture(scope="module")
@@ -141,12 +143,13 @@ def plain(request: pytest.FixtureRequest, folder: Path, archives: list[Path], sh
     if reason := missing_programs("busybox", root=True):
         pytest.skip(f"no runtime: {reason}")
     place = folder / "p"
-    write_network(place / "cni", "10.231.18.0/24")
     points = selected(request, test_our_runtime_without_runc.__name__)
-    with Runtime(place, executor="plain") as running:
-        running.import_archives(archives)
-        findings = try_points(points, running.socket, folder, shelf)
-        return Tried(findings=findings, left=running.leftovers())
+    with reserved_subnet() as subnet:
+        write_network(place / "cni", f"{subnet}0/24")
+        with Runtime(place, executor="plain") as running:
+            running.import_archives(archives)
+            findings = try_points(points, running.socket, folder, shelf)
+            return Tried(findings=findings, left=running.leftovers())
 
 
 @pytest.fixture(scope="module", params=["runc", "crun"])
@@ -158,12 +161,13 @@ def by_systemd(request: pytest.FixtureRequest, folder: Path, archives: list[Path
     if not Path("/run/systemd/system").is_dir():
         pytest.skip("systemd does not run here")
     place = folder / f"s{executor}"
-    write_network(place / "cni", "10.231.19.0/24")
     points = selected(request, test_our_runtime_with_systemd.__name__)
-    with Runtime(place, "--cgroup-driver", "systemd", executor=executor) as running:
-        running.import_archives(archives)
-        findings = try_points(points, running.socket, folder, shelf, systemd=True)
-        return Tried(findings=findings, left=running.leftovers())
+    with reserved_subnet() as subnet:
+        write_network(place / "cni", f"{subnet}0/24")
+        with Runtime(place, "--cgroup-driver", "systemd", executor=executor) as running:
+            running.import_archives(archives)
+            findings = try_points(points, running.socket, folder, shelf, systemd=True)
+            return Tried(findings=findings, left=running.leftovers())
 
 
 @pytest.fixture(scope="module")
@@ -172,13 +176,14 @@ def of_containerd(request: pytest.FixtureRequest, folder: Path, archives: list[P
     if reason := Containerd.missing():
         pytest.skip(f"no containerd: {reason}")
     place = folder / "c"
-    write_network(place / "cni", "10.231.17.0/24")
     points = selected(request, test_containerd.__name__)
-    with Containerd(place) as running:
-        import_with_ctr(running.socket, archives)
-        # With dozens of containers in one pod its shim loses track of the sandbox now and then.
-        findings = try_points(points, running.socket, folder, shelf, home=False)
-    return Tried(findings=findings, left={})
+    with reserved_subnet() as subnet:
+        write_network(place / "cni", f"{subnet}0/24")
+        with Containerd(place) as running:
+            import_with_ctr(running.socket, archives)
+            # With dozens of containers in one pod its shim loses track of the sandbox now and then.
+            findings = try_points(points, running.socket, folder, shelf, home=False)
+        return Tried(findings=findings, left={})
 
 
 @pytest.mark.parametrize("name", POINTS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ from conformance.registry import open_shelf
 from conformance.world import write_network
 from tests.support.lab.processes import missing_programs
 from tests.support.lab.runtime import Runtime
+from tests.support.net.subnets import reserved_subnet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +45,11 @@ def test_specs_that_need_no_more_than_a_shell(folder: Path) -> None:
     if reason := missing_programs("critest", "runc", "busybox", root=True):
         pytest.skip(f"no critest: {reason}")
     place = folder / "r"
-    write_network(place / "cni", "10.231.21.0/24")
-    with open_shelf() as shelf, Runtime(place) as running:
+    with ExitStack() as stack:
+        subnet = stack.enter_context(reserved_subnet())
+        write_network(place / "cni", f"{subnet}0/24")
+        shelf = stack.enter_context(open_shelf())
+        running = stack.enter_context(Runtime(place))
         shelf.open.otherwise = made_images()[IMAGE]
         done = subprocess.run(
             [

@@ -21,6 +21,7 @@ from tests.support.lab.cri import CriClient
 from tests.support.lab.pod.outcome import Outcomes
 from tests.support.lab.pod.run import PodNode, containerd_node, runtime_node
 from tests.support.lab.runtime import Runtime
+from tests.support.net.subnets import reserved_subnet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,9 +216,9 @@ def stories() -> Iterator[dict[str, Story]]:
             pytest.skip(f"no {kind.name}: {reason}")
     folder = Path(tempfile.mkdtemp(prefix="interpose-"))
     try:
-        with ThreadPoolExecutor(2) as pool:
-            theirs = pool.submit(play, containerd_node(folder / "c", "10.231.1."))
-            ours = pool.submit(play, runtime_node(folder / "o", "10.231.2."))
+        with reserved_subnet() as there, reserved_subnet() as here, ThreadPoolExecutor(2) as pool:
+            theirs = pool.submit(play, containerd_node(folder / "c", there))
+            ours = pool.submit(play, runtime_node(folder / "o", here))
             yield {"containerd": heard(theirs.result()), "ours": ours.result()}
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -23,6 +23,7 @@ from tests.support.hooks.node import write_boot, write_cpus
 from tests.support.lab.hookserver import HookServer
 from tests.support.lab.processes import Child
 from tests.support.lab.relay import Relay
+from tests.support.net.subnets import reserved_subnet
 from tests.support.node.shim_node import ShimNode, shim_node, why_not
 
 
@@ -56,6 +57,13 @@ def scratch() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="ip-"))
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def subnet() -> Iterator[str]:
+    """The beginning of addresses for pods of this test alone: `10.231.7.`."""
+    with reserved_subnet() as reserved:
+        yield reserved
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import secrets
 import shutil
 import socket
 import subprocess
@@ -38,12 +37,11 @@ def netns() -> Iterator[str]:
 
 
 @pytest.fixture
-def network(scratch: Path) -> CniNetwork:
+def network(scratch: Path, subnet: str) -> CniNetwork:
     """A point-to-point network with addresses of its own."""
-    third = secrets.randbelow(250)
     conf = scratch / "conf"
     conf.mkdir()
-    ranges = [[{"subnet": f"10.213.{third}.0/24"}]]
+    ranges = [[{"subnet": f"{subnet}0/24"}]]
     ipam = {"type": "host-local", "ranges": ranges, "dataDir": str(scratch / "ipam")}
     ptp = {"type": "ptp", "ipMasq": False, "ipam": ipam}
     (conf / "10-test.conflist").write_text(
@@ -56,12 +54,14 @@ def _leases(scratch: Path) -> list[str]:
     return [entry.name for entry in (scratch / "ipam/test").iterdir() if entry.name[0].isdigit()]
 
 
-async def test_a_pod_gets_an_address_and_gives_it_back(scratch: Path, network: CniNetwork, netns: str) -> None:
+async def test_a_pod_gets_an_address_and_gives_it_back(
+    scratch: Path, network: CniNetwork, netns: str, subnet: str
+) -> None:
     """The address is in the namespace; after teardown, also a second one, the lease is free."""
     assert network.configured
     assert network.ready.ready
     result = await network.setup("s1", netns, CONFIG)
-    assert result.ip.startswith("10.213.")
+    assert result.ip.startswith(subnet)
     assert _leases(scratch) == [result.ip]
     shown = await in_network(netns, lambda: subprocess.check_output(["ip", "-o", "addr"], text=True))
     assert result.ip in shown

@@ -241,7 +241,7 @@ async def test_out_of_memory(node: LocalNode) -> None:
 
 
 @pytest.mark.skipif(not (PLUGINS / "ptp").exists(), reason="needs the ptp plugin of CNI")
-async def test_a_network_of_its_own(node: LocalNode) -> None:
+async def test_a_network_of_its_own(node: LocalNode, subnet: str) -> None:
     """A pod with an address: reached from the node and through port forwarding; given back when it stops."""
     network = {
         "cniVersion": "0.4.0",
@@ -250,7 +250,7 @@ async def test_a_network_of_its_own(node: LocalNode) -> None:
         "ipMasq": False,
         "ipam": {
             "type": "host-local",
-            "ranges": [[{"subnet": "10.231.7.0/24"}]],
+            "ranges": [[{"subnet": f"{subnet}0/24"}]],
             "dataDir": str(node.folder / "ipam"),
         },
     }
@@ -260,7 +260,7 @@ async def test_a_network_of_its_own(node: LocalNode) -> None:
     pod = node.pod()
     sandbox = (await node.call("RunPodSandbox", config=pod)).pod_sandbox_id
     status = (await node.call("PodSandboxStatus", pod_sandbox_id=sandbox)).status
-    assert status.network.ip.startswith("10.231.7.")
+    assert status.network.ip.startswith(subnet)
     script = "while :; do echo hello | nc -l -p 8080; done"
     await node.start(pod, sandbox, node.container(pod, "sh", "-c", script))
 

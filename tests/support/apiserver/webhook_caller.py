@@ -1,6 +1,7 @@
 """Calls a webhook over HTTPS as an API server does: its certificate has to be signed by the caBundle."""
 
 import asyncio
+import contextlib
 import json
 import ssl
 from base64 import b64decode
@@ -80,4 +81,7 @@ async def _post(
                 answer += event.data
         return code, bytes(answer)
     finally:
-        writer.close()
+        # A transport with TLS that is closed waits for the other side, perhaps for longer than this loop runs.
+        writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

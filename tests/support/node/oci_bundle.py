@@ -34,7 +34,8 @@ PROGRAMS = (
     "touch",
     "unshare",
 )
-PARENT = "/interpose-test"
+# Two runs of the tests on a machine must not remove it from each other.
+PARENT = f"/interpose-test-{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

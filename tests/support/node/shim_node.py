@@ -21,7 +21,6 @@ from interpose.testing.eventually import eventually
 from tests.support.lab.processes import missing_programs
 from tests.support.node.bundles import busybox_rootfs, process, write_bundle
 
-CGROUP = "interpose-test-shim"
 _CGROUPS = Path("/sys/fs/cgroup")
 
 
@@ -65,7 +64,12 @@ class ShimNode:
 
     def cgroup(self, name: str = "c1") -> str:
         """The cgroup of a container."""
-        return f"/{CGROUP}/{self.folder.name}/{name}"
+        return f"/{self._cgroup}/{name}"
+
+    @property
+    def _cgroup(self) -> str:
+        """Of this node alone, whatever other runs of the tests do."""
+        return f"interpose-test-{self.folder.name}"
 
     def request(
         self,
@@ -129,9 +133,9 @@ class ShimNode:
 
     def _remove_cgroups(self) -> None:
         for place in (_CGROUPS, *_CGROUPS.glob("*/")):
-            for folder in (place / CGROUP / self.folder.name, place / CGROUP):
-                if folder.is_dir() and not any(entry.is_dir() for entry in folder.iterdir()):
-                    folder.rmdir()
+            folder = place / self._cgroup
+            if folder.is_dir() and not any(entry.is_dir() for entry in folder.iterdir()):
+                folder.rmdir()
 
 
 def why_not(executor: str) -> str | None:
