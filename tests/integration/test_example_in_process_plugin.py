@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from interpose.net.grpc.transport import Hub
 from interpose.testing.eventually import WAIT_LIMIT
 from tests.support.lab.hookserver import HookServer
 from tests.support.lab.relay import program
+from tests.support.packages import install_example, pretend_package, run_own_tests
 
-EXAMPLE = Path(__file__).parents[2] / "examples/in-process-plugin"
 BROKEN = "[interpose.hook_plugins]\nbroken = broken_module:Plugin\n"
 
 
@@ -25,16 +24,9 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the example and another package whose module cannot be imported."""
     pytest.importorskip("pip", reason="the example is installed by pip")
     folder = tmp_path_factory.mktemp("packages")
-    copy = tmp_path_factory.mktemp("source") / "example"  # the build leaves files beside its sources
-    subprocess.run(["cp", "-r", EXAMPLE, copy], check=True)
-    offline = ("--no-index", "--no-deps", "--no-build-isolation", "--disable-pip-version-check")
-    command = [sys.executable, "-m", "pip", "install", "-q", *offline, "--target", str(folder), str(copy)]
-    subprocess.run(command, check=True, timeout=WAIT_LIMIT)
+    install_example("in-process-plugin", folder)
     (folder / "broken_module.py").write_text("import there_is_no_such_module\n")
-    info = folder / "broken_package-0.3.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-package\nVersion: 0.3\n")
-    (info / "entry_points.txt").write_text(BROKEN)
+    pretend_package(folder, "broken-package", "0.3", BROKEN)
     return folder
 
 
@@ -122,8 +114,4 @@ def test_what_is_installed_is_listed() -> None:
 @pytest.mark.usefixtures("installed")
 def test_its_own_tests_pass() -> None:
     """They show how a plugin is tested without a node."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(EXAMPLE)]
-    done = subprocess.run(
-        [*command, str(EXAMPLE / "tests")], capture_output=True, text=True, timeout=WAIT_LIMIT, check=False, cwd="/"
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_own_tests("in-process-plugin")

@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 PUBLIC = (
     "interpose.api.hook_pb2",
     "interpose.hookplugin",
+    "interpose.policyplugin",
     "interpose.relay.api",
     "interpose.relay.interceptor",
     "interpose.testing.eventually",

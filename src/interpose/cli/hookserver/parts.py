@@ -224,9 +224,10 @@ def select_plugins(settings: HookServerSettings) -> tuple[AnyPlugin, ...]:
     own, wanted = enabled_plugins(settings.plugins), settings.plugins.external
     if not wanted:
         return own
-    from interpose.hooks.server.entry_points import UnusablePlugin, find_entry_points, load_plugins
+    from interpose.hooks.server.entry_points import GROUP, UnusablePlugin, load_plugins
+    from interpose.host.entry_points import find_entry_points
 
-    external = load_plugins(wanted, find_entry_points(), [plugin.name for plugin in all_plugins(settings.plugins)])
+    external = load_plugins(wanted, find_entry_points(GROUP), [plugin.name for plugin in all_plugins(settings.plugins)])
     for plugin in external:
         if isinstance(plugin, UnusablePlugin):
             _log.error("Plugin cannot be loaded", extra={"kv": {"plugin": plugin.name, "err": plugin.problem}})

@@ -12,9 +12,10 @@ from interpose.cli.hookserver.checks import check
 from interpose.cli.render.text import flat, or_dash, table
 from interpose.config.hookserver.table import HOOKSERVER
 from interpose.config.load import load
-from interpose.hooks.server.entry_points import UnusablePlugin, find_entry_points, load_plugins
+from interpose.hooks.server.entry_points import GROUP, UnusablePlugin, load_plugins
 from interpose.hooks.server.plugin import AnyPlugin
 from interpose.hooks.server.plugin_registry import all_plugins, enabled_plugins
+from interpose.host.entry_points import find_entry_points
 
 _OWN = "interpose"
 
@@ -37,7 +38,7 @@ def plugins(config: str | None, output: str) -> int:
     loaded = load(HOOKSERVER, flags={}, env=os.environ, path=config)
     check(loaded)
     settings = loaded.settings.plugins
-    own, found = all_plugins(settings), find_entry_points()
+    own, found = all_plugins(settings), find_entry_points(GROUP)
     names = dict.fromkeys((*settings.external, *(plugin.name for plugin in found)))
     external = load_plugins(tuple(names), found, [plugin.name for plugin in own])
     on = {plugin.name for plugin in enabled_plugins(settings)}

@@ -10,6 +10,7 @@ from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.external import ExternalOptions
 from interpose.core.policy.names import NAMES
 from interpose.core.policy.registry import make
 from interpose.core.policy.static_pools.options import PoolsOptions
@@ -53,6 +54,10 @@ def make_policy(
         from interpose.resmgr.config.pool_files import load_pools  # only one policy has pools in files
 
         options = load_pools(options)
+    if isinstance(options, ExternalOptions):
+        from interpose.resmgr.config.external_policy import load_policy  # only one policy is in another package
+
+        options = load_policy(options)
     cpus = _cpus(draft.available, "available CPUs")
     setup = Setup(
         topology=machine,

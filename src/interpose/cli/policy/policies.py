@@ -58,6 +58,10 @@ OPTIONS: Final[dict[str, tuple[PolicyOption, ...]]] = {
         PolicyOption("ReservedPoolNamespaces", "", "namespaces on the reserved CPUs, besides kube-system"),
         PolicyOption("DynamicPoolTypes", "", "pools: Name, Namespaces, AllocatorPriority"),
     ),
+    "external": (
+        PolicyOption("EntryPoint", "", "name of an entry point in the group interpose.policies"),
+        PolicyOption("Options", "", "keys that the policy itself defines"),
+    ),
 }
 
 

@@ -19,6 +19,7 @@ from interpose.errors import ConfigError
 _MAX_PROBLEMS: Final = 50
 _MAX_NAME: Final = 64
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
+_FRACTION: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
 # YAML has more words for it than JSON; which of them count was decided when the document was read.
 _TRUE: Final = frozenset(("true", "yes", "on"))
 # How much alike two keys must be for one to be a slip of the other.
@@ -175,6 +176,46 @@ class Texts:
     def form(self) -> dict[str, Any]:
         """Any keys, each with a text."""
         return {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
+
+
+@dataclass(frozen=True, slots=True)
+class PlainValues:
+    """A group of keys that somebody else defines, as plain values: dict, list, str, int, float, bool, None."""
+
+    def read(self, node: DocumentNode, key: str, report: Report) -> Mapping[str, Any] | None:
+        if node.tag != "map":
+            report.expected("a group of keys", "map", node, key)
+            return None
+        return MappingProxyType(self._values(node, key, report))
+
+    def form(self) -> dict[str, Any]:
+        return {"type": "object"}
+
+    def _values(self, node: DocumentNode, key: str, report: Report) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, child in node.entries:
+            where = f"{key}.{_printable(name)}"
+            if name in found:
+                report.say(child, where, "is given twice")
+            found[name] = self._value(child, where, report)
+        return found
+
+    def _value(self, node: DocumentNode, key: str, report: Report) -> Any:
+        match node.tag:
+            case "map":
+                return self._values(node, key, report)
+            case "list":
+                return [self._value(item, f"{key}[{index}]", report) for index, item in enumerate(node.items)]
+            case "bool":
+                return node.text.lower() in _TRUE
+            case "int" if _WHOLE.fullmatch(node.text):
+                return int(node.text)
+            case "float" if _FRACTION.fullmatch(node.text):
+                return float(node.text)
+            case "null":
+                return None
+            case _:  # numbers of YAML that nobody writes on purpose, as 0660 and 1:30, keep their text
+                return node.text
 
 
 @dataclass(frozen=True, slots=True)

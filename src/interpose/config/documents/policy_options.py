@@ -4,6 +4,7 @@ Keys count in any case, as in the files of others that this reads: `cpuLists` is
 report of the document.
 """
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -16,12 +17,23 @@ from interpose.config.documents.dynamic_pools import (
     dynamic_pool_values,
     make_dynamic_pool,
 )
-from interpose.config.documents.fields import FieldGroup, FlagField, Items, NamedFields, Number, Report, Unread
+from interpose.config.documents.fields import (
+    FieldGroup,
+    FlagField,
+    Items,
+    NamedFields,
+    Number,
+    PlainValues,
+    Report,
+    Text,
+    Unread,
+)
 from interpose.config.documents.pod_pools import POOL_KEYS, check_pod_pools, make_pod_pool, pod_pool_values
 from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.resources import empty_map
 from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions
+from interpose.core.policy.external import ExternalOptions
 from interpose.core.policy.podpools.options import PodPoolsOptions
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions, contradictions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
@@ -152,6 +164,7 @@ _DYNAMIC_POOLS: Final[Mapping[str, str]] = MappingProxyType(
         "DynamicPoolTypes": "types",
     }
 )
+_EXTERNAL: Final[Mapping[str, str]] = MappingProxyType({"EntryPoint": "entry_point", "Options": "options"})
 
 
 def _static(values: dict[str, Any]) -> StaticOptions:
@@ -180,6 +193,10 @@ def _podpools(values: dict[str, Any]) -> PodPoolsOptions:
 
 def _dynamic_pools(values: dict[str, Any]) -> DynamicPoolsOptions:
     return DynamicPoolsOptions(**{_DYNAMIC_POOLS[key]: value for key, value in values.items()})
+
+
+def _external(values: dict[str, Any]) -> ExternalOptions:
+    return ExternalOptions(**{_EXTERNAL[key]: value for key, value in values.items()})
 
 
 def _lists(lists: tuple[PoolCpuList, ...]) -> tuple[PoolCpuList, ...]:
@@ -262,6 +279,7 @@ OPTIONS: Final[Mapping[str, AnyCase]] = MappingProxyType(
                 _dynamic_pools,
             )
         ),
+        "external": AnyCase(FieldGroup({"EntryPoint": Text(), "Options": PlainValues()}, _external)),
     }
 )
 
@@ -274,6 +292,7 @@ DEFAULT_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType(
         "static-pools": PoolsOptions(),
         "podpools": PodPoolsOptions(),
         "dynamic-pools": DynamicPoolsOptions(),
+        "external": ExternalOptions(),
     }
 )
 _KEYS: Final[Mapping[type[Any], Mapping[str, str]]] = MappingProxyType(
@@ -283,6 +302,7 @@ _KEYS: Final[Mapping[type[Any], Mapping[str, str]]] = MappingProxyType(
         PoolsOptions: _POOLS,
         PodPoolsOptions: _POD_POOLS,
         DynamicPoolsOptions: _DYNAMIC_POOLS,
+        ExternalOptions: _EXTERNAL,
     }
 )
 
@@ -314,6 +334,8 @@ def pool_values(pools: Mapping[str, Pool]) -> Iterator[tuple[str, str]]:
 def _word(value: object) -> str:
     if isinstance(value, tuple):
         return ",".join(value)
+    if isinstance(value, Mapping):
+        return json.dumps(dict(value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -70,7 +70,8 @@ class Policy(Protocol):
                 changed = tuple(other for other in self.state.changes() if other != key)
                 return Decision(action=action, key=key, grant=grant, reason="shares all CPUs", changed=changed)
 
-    `core.policy.registry` has a row for each policy: add one there, and its names in `core.policy.names`.
+    `core.policy.registry` has a row for each policy: add one there, and its names in `core.policy.names`. A policy of
+    another package is a class like this one with an entry point, see `core.policy.external`.
     """
 
     @property

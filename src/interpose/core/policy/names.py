@@ -19,6 +19,7 @@ POLICIES: Final = (
     NamedPolicy("static-pools", "pools of CPUs set up by hand, as CPU Manager for Kubernetes (CMK)", ("stp",)),
     NamedPolicy("podpools", "pools of CPUs for whole pods, in instances of a size and for a number of pods"),
     NamedPolicy("dynamic-pools", "pools of CPUs that grow and shrink with requests and load"),
+    NamedPolicy("external", "a policy of an installed Python package, found by its entry point"),
 )
 NONE: Final = "none"
 # Of the variables of containers that policies read. Requests are kept, and have no others.

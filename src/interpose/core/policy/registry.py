@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from interpose.core.model.text import quoted
 from interpose.core.policy.api import Maker, Policy, Setup
 from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions
+from interpose.core.policy.external import ExternalOptions, ExternalPolicy
 from interpose.core.policy.names import NAMES, POLICIES
 from interpose.core.policy.podpools.options import PodPoolsOptions
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
@@ -63,6 +64,7 @@ _ROWS: Final[Mapping[str, _Row]] = MappingProxyType(
         "static-pools": _Row(PoolsOptions, _static_pools),
         "podpools": _Row(PodPoolsOptions, _podpools),
         "dynamic-pools": _Row(DynamicPoolsOptions, _dynamic_pools),
+        "external": _Row(ExternalOptions, ExternalPolicy),
     }
 )
 

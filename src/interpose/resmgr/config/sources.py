@@ -18,6 +18,7 @@ from interpose.config.documents.policy import PolicyDocument, read_config_map, r
 from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read_text
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.external import ExternalOptions
 from interpose.core.policy.names import NONE
 from interpose.core.policy.static_pools.options import PoolsOptions
 from interpose.errors import ConfigError
@@ -51,18 +52,25 @@ def _pools_are_missing(options: PoolsOptions) -> bool:
     return pools_are_missing(options)
 
 
+def _load_policy(options: ExternalOptions) -> ExternalOptions:
+    from interpose.resmgr.config.external_policy import load_policy  # only one policy is in another package
+
+    return load_policy(options)
+
+
 def _accept_any(_configuration: Configuration) -> None:
     """The default of `fits`: every configuration does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostAccess:
-    """Functions that read files and cgroups of the machine."""
+    """Functions that read files, cgroups and installed packages of the machine."""
 
     resolve: Callable[[CpuAmount, str], CpuSet | int] = resolve
     load_pools: Callable[[PoolsOptions], PoolsOptions] = _load_pools
     pool_paths: Callable[[PoolsOptions], tuple[str, ...]] = _pool_paths
     pools_are_missing: Callable[[PoolsOptions], bool] = _pools_are_missing
+    load_policy: Callable[[ExternalOptions], ExternalOptions] = _load_policy
     trust: Trust = field(default_factory=Trust)
 
 
@@ -192,6 +200,9 @@ class Sources:
             pools = options
             waits = remember and self._waits_for_pools(pools)
             options = None if waits else collect_problems(lambda: self._host.load_pools(pools))
+        if isinstance(options, ExternalOptions):
+            external = options
+            options = collect_problems(lambda: self._host.load_policy(external))
         if problems:
             raise ConfigError(problems)
         self._warn((*document.warnings, *draft.notes))

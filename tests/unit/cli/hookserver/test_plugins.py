@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from interpose.cli.hookserver import plugins as hookserver_plugins
 from interpose.cli.main import cli
 from interpose.core.model.cgroup import Level, Parameter
-from interpose.hooks.server.entry_points import PluginEntryPoint
+from interpose.host.entry_points import InstalledEntryPoint
 from tests.support.hooks.parts import ToyPlugin
 
 
@@ -26,10 +26,10 @@ def _packages(monkeypatch: pytest.MonkeyPatch) -> None:
         serves = {Level.POD: frozenset((Parameter.CPU_SHARES,))}  # noqa: RUF012
 
     found = (
-        PluginEntryPoint("bad", "b:Bad", "acme 2", missing),
-        PluginEntryPoint("toy", "t:Toy", "toys 1", lambda: Toy),
+        InstalledEntryPoint("bad", "b:Bad", "acme 2", missing),
+        InstalledEntryPoint("toy", "t:Toy", "toys 1", lambda: Toy),
     )
-    monkeypatch.setattr(hookserver_plugins, "find_entry_points", lambda: found)
+    monkeypatch.setattr(hookserver_plugins, "find_entry_points", lambda _group: found)
 
 
 def run(*arguments: str, env: dict[str, str] | None = None) -> Result:

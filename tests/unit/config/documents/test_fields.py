@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from interpose.config.documents.fields import FieldGroup, FlagField, Number, Report
-from interpose.config.documents.yaml import DocumentNode
+from interpose.config.documents.fields import FieldGroup, FlagField, Number, PlainValues, Report
+from interpose.config.documents.yaml import DocumentNode, parse_document
 from interpose.errors import ConfigError
 
 
@@ -65,3 +65,32 @@ def test_a_file_of_something_else_costs_little(loose: bool, said: int, monkeypat
     assert told[49] == "file f: key49: is not a known key, did you mean a?"
     assert told[50:] == ["file f: and 30 problems more"][: said - 50]
     assert len(asked) == 50
+
+
+def test_plain_values_are_what_yaml_says() -> None:
+    """But for spellings of numbers that only YAML knows: these stay texts."""
+    text = """
+    text: one
+    numbers: [1, -2, 1.5, 1.0e+3, .5, 0x1f, 1:30, .inf]
+    words: {on: true, off: No, nothing: null}
+    """
+    report = Report("file f")
+    values = PlainValues().read(parse_document(text, "file f"), "o", report)
+    report.settle()
+    assert values == {
+        "text": "one",
+        "numbers": [1, -2, 1.5, 1000.0, 0.5, "0x1f", "1:30", ".inf"],
+        "words": {"on": True, "off": False, "nothing": None},
+    }
+
+
+def test_plain_values_are_a_group_without_doubles() -> None:
+    """At any depth."""
+    report = Report("file f")
+    assert PlainValues().read(DocumentNode(tag="str", text="x"), "o", report) is None
+    PlainValues().read(parse_document("a:\n- {b: 1, b: 2}\n", "file f"), "o", report)
+    assert problems(report) == [
+        "file f: o: expected a group of keys, found text ('x')",
+        "file f line 2: o.a[0].b: is given twice",
+    ]
+    assert PlainValues().form() == {"type": "object"}

@@ -131,7 +131,7 @@ policy.ReservedResources.CPU: [1]
         "file f line 1: polici: is not a known key, did you mean policy?",
         (
             "file f line 3: policy.Active: expected none or null or static or static-plus or static-pools or stp "
-            "or podpools or dynamic-pools, found 'balloons'"
+            "or podpools or dynamic-pools or external, found 'balloons'"
         ),
         "file f line 4: policy.Activ: is not a known key, did you mean Active?",
         (

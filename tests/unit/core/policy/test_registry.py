@@ -9,6 +9,7 @@ import pytest
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Setup
 from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions
+from interpose.core.policy.external import ExternalOptions
 from interpose.core.policy.names import NAMES, POLICIES
 from interpose.core.policy.podpools.options import PodPoolsOptions
 from interpose.core.policy.registry import make, options_type
@@ -16,6 +17,7 @@ from interpose.core.policy.static.options import StaticOptions, StaticPlusOption
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.core.topology.topology import Cpu, NumaNode, Topology
 from interpose.errors import ConfigError
+from tests.support.policy.one_pool import OnePoolPolicy
 
 ALL = CpuSet.parse("0-3")
 SETUP = Setup(
@@ -27,12 +29,15 @@ SETUP = Setup(
 )
 POOLS = PoolsOptions(pools={"shared": Pool(exclusive=False, lists=(PoolCpuList(cpus=ALL, text="0-3", socket=0),))})
 
+OTHERS = ExternalOptions(entry_point="one-pool", maker=OnePoolPolicy)
+
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_and_alias_makes_its_policy(name: str) -> None:
-    """With default options, but for pools, of which there are none by default."""
-    options = POOLS if NAMES[name] == "static-pools" else None
-    assert make(name, SETUP, options).name == NAMES[name]
+    """With default options, but for those that have no good default."""
+    options = {"static-pools": POOLS, "external": OTHERS}.get(NAMES[name])
+    expected = "one-pool" if name == "external" else NAMES[name]
+    assert make(name, SETUP, options).name == expected
 
 
 def test_the_options_of_every_policy_are_known() -> None:
@@ -44,6 +49,7 @@ def test_the_options_of_every_policy_are_known() -> None:
         PoolsOptions,
         PodPoolsOptions,
         DynamicPoolsOptions,
+        ExternalOptions,
     ]
     assert options_type("stp") is PoolsOptions
 

@@ -13,10 +13,11 @@ from interpose.core.model.cgroup import Level, Parameter
 from interpose.core.model.pod import Container, Pod
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.hooks.server.context import ContainerContext
-from interpose.hooks.server.entry_points import GROUP, PluginEntryPoint, UnusablePlugin, find_entry_points, load_plugins
+from interpose.hooks.server.entry_points import GROUP, UnusablePlugin, load_plugins
 from interpose.hooks.server.evaluate import PluginChain
 from interpose.hooks.server.node.rules import PluginRules, make_rules
 from interpose.hooks.server.plugin import NodeInputs, Plugin
+from interpose.host.entry_points import InstalledEntryPoint, find_entry_points
 
 SHARES = frozenset((Parameter.CPU_SHARES,))
 
@@ -38,12 +39,14 @@ class Good(Plugin[int]):
         context.response.set(Parameter.CPU_SHARES, rule, "always")
 
 
-def point(load: Callable[[], Any], name: str = "good", package: str = "acme 1.0") -> PluginEntryPoint:
+def point(load: Callable[[], Any], name: str = "good", package: str = "acme 1.0") -> InstalledEntryPoint:
     """An entry point of a package."""
-    return PluginEntryPoint(name, "acme:Good", package, load)
+    return InstalledEntryPoint(name, "acme:Good", package, load)
 
 
-def problem(*points: PluginEntryPoint, name: str = "good", taken: tuple[str, ...] = (), timeout: float = 60.0) -> str:
+def problem(
+    *points: InstalledEntryPoint, name: str = "good", taken: tuple[str, ...] = (), timeout: float = 60.0
+) -> str:
     """Why a plugin cannot be loaded."""
     (plugin,) = load_plugins([name], points, taken, timeout=timeout)
     assert isinstance(plugin, UnusablePlugin)
@@ -81,7 +84,7 @@ def test_a_name_of_two_packages() -> None:
     """Nobody can say which is meant."""
     text = problem(point(lambda: Good), point(lambda: Good, package="other 2"))
     assert text.startswith(
-        "more than one package has a plugin of that name: distribution acme 1.0, entry point good = "
+        "more than one package has an entry point 'good': distribution acme 1.0, entry point good = "
     )
     assert "distribution other 2" in text
 
@@ -177,7 +180,7 @@ def found_in(*folders: Path) -> list[tuple[str, str, str]]:
     places = [str(folder) for folder in folders]
     return [
         (one.name, one.reference, one.distribution)
-        for one in find_entry_points(lambda: metadata.distributions(path=places))
+        for one in find_entry_points(GROUP, lambda: metadata.distributions(path=places))
     ]
 
 
@@ -210,4 +213,4 @@ def test_metadata_that_cannot_be_read_is_nobodys_plugin(tmp_path: Path) -> None:
 
 def test_this_environment_can_be_looked_at() -> None:
     """With whatever is installed beside us."""
-    assert all(isinstance(one, PluginEntryPoint) for one in find_entry_points())
+    assert all(isinstance(one, InstalledEntryPoint) for one in find_entry_points(GROUP))
