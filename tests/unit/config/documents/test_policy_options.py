@@ -357,3 +357,9 @@ def test_dynamic_pools_are_shown_key_by_key() -> None:
         "DynamicPoolTypes.w.Namespaces": "",
         "DynamicPoolTypes.w.AllocatorPriority": "high",
     }
+
+
+def test_options_of_a_package_are_shown_as_json() -> None:
+    """Nobody here knows its keys."""
+    shown = dict(option_values(read("external", "{EntryPoint: mine, Options: {sizes: [1, 2], deep: {on: true}}}")))
+    assert shown == {"EntryPoint": "mine", "Options": '{"sizes": [1, 2], "deep": {"on": true}}'}
