@@ -132,9 +132,10 @@ class Node:
 
     def leftovers(self) -> list[str]:
         """What is there of pods although none should be: cgroups and folders of the runtime."""
-        hierarchies = [path for path in self._places.cgroups.iterdir() if (path / _TOP).exists()]
+        tops = [path / _TOP for path in self._places.cgroups.iterdir()]
+        cgroups = [path for top in tops if top.exists() for path in (top, *top.rglob("*"))]
         kinds = (self._places.state / kind for kind in ("sandboxes", "containers"))
-        return [*map(str, hierarchies), *(str(path) for kind in kinds if kind.is_dir() for path in kind.iterdir())]
+        return [*map(str, cgroups), *(str(path) for kind in kinds if kind.is_dir() for path in kind.iterdir())]
 
 
 def processes_of(folder: Path) -> list[str]:
