@@ -73,8 +73,14 @@ class PodLimits:
     # -- inside
 
     def _make(self, version: int, directory: str) -> bool:
-        """Whether it is there now, as a cgroup."""
+        """Whether it is there now, as a cgroup.
+
+        In a plain folder nothing is made, not even for a moment: a runtime that has one for its cgroups would take what
+        it finds there for somebody else's, and never remove it.
+        """
         bases = [self._mount] if version > 1 else [f"{self._mount}/{name}" for name in _CONTROLLERS]
+        if not all(self._files.exists(f"{base}/{_PROCESSES}") for base in bases):
+            return False
         for base in bases:
             folder = os.path.realpath(base)
             for part in directory.split("/"):
@@ -83,9 +89,6 @@ class PodLimits:
                 folder = f"{folder}/{part}"
                 with suppress(FileExistsError):
                     self._files.make_directory(folder)
-                    if not self._files.exists(f"{folder}/{_PROCESSES}"):
-                        self._files.remove_directory(folder)  # a plain folder, not the kernel's
-                        return False
         return True
 
     def _hand_down(self, folder: str) -> None:

@@ -133,9 +133,21 @@ def test_a_folder_that_is_no_tree_of_cgroups_is_left_alone(tmp_path: Path) -> No
     """None at all, or one with folders that look like it."""
     PodLimits(LAYOUT, str(tmp_path / "missing"), KernelFiles()).apply(guaranteed(), RULES)
     PodLimits(LAYOUT, str(tmp_path / "missing"), KernelFiles()).weigh()
-    (tmp_path / "cpu").mkdir()
-    PodLimits(LAYOUT, str(tmp_path), KernelFiles()).apply(guaranteed(), RULES)
-    assert [path.name for path in tmp_path.rglob("*")] == ["cpu"]
+
+
+def test_in_a_plain_folder_nothing_is_made_even_for_a_moment(tmp_path: Path) -> None:
+    """A runtime that uses the folder for its cgroups would take it for somebody else's."""
+    made: list[str] = []
+
+    class Recorder(KernelFiles):
+        def make_directory(self, path: str) -> None:
+            made.append(path)
+            super().make_directory(path)
+
+    for controller in ("cpu", "memory"):
+        (tmp_path / controller).mkdir()
+    PodLimits(LAYOUT, str(tmp_path), Recorder()).apply(guaranteed(), RULES)
+    assert made == []
 
 
 def test_one_who_may_not_does_nothing(caplog: pytest.LogCaptureFixture) -> None:
