@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from interpose.core.model.cgroup import CGROUP_ROOT
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.constraints import ExcludedCpus
 from interpose.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -36,14 +37,18 @@ def read_allowed_sets(cgroup_parent: str, cgroups: Path = _CGROUPS, devices: Pat
     return found[0], found[1] or "0"
 
 
-def resolve(amount: "CpuAmount", where: str = "cpu", root: Path = _ROOT) -> CpuSet | int:
-    """The CPUs an amount names, those of its cgroup as well, or thousandths of a CPU. ConfigError if a cgroup has none.
+def resolve(amount: "CpuAmount", where: str = "cpu", root: Path = _ROOT) -> CpuSet | ExcludedCpus | int:
+    """The CPUs an amount names or excludes, those of its cgroup, or thousandths of a CPU.
+
+    ConfigError if a cgroup has none.
 
     A cgroup is a directory, or one below the tree of cgroups or below its cpuset controller; all of it below `root`,
     where the host's file system is.
     """
     if amount.cpus is not None:
         return amount.cpus
+    if amount.excluded is not None:
+        return ExcludedCpus(amount.excluded)
     if amount.cgroup is None:
         return amount.milli or 0
     below = amount.cgroup.lstrip("/")

@@ -7,6 +7,7 @@ from typing import Any, Final
 from interpose.core.model.cgroup import Parameter
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container
+from interpose.core.policy.constraints import ExcludedCpus
 from interpose.core.policy.decision import NO_QUOTA, Assignment, assignment_record, decision_record, grant_record
 from interpose.core.policy.names import NONE
 from interpose.core.policy.request import Key
@@ -336,9 +337,9 @@ def _time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 
-def _set(cpus: CpuSet | None) -> str:
+def _set(cpus: CpuSet | ExcludedCpus | None) -> str:
     return "" if cpus is None else str(cpus)
 
 
-def _reserved(reserved: CpuSet | int | None) -> str:
+def _reserved(reserved: CpuSet | ExcludedCpus | int | None) -> str:
     return f"{reserved}m" if isinstance(reserved, int) else _set(reserved)

@@ -18,7 +18,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from interpose.config.relay.settings import PolicySettings
-from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.api import Policy
+from interpose.core.policy.constraints import make_setup
 from interpose.core.policy.names import NONE
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Request
@@ -71,7 +72,7 @@ _RESYNCS: Final = frozenset((3, 15, 60))
 def make_policy(configuration: Configuration, topology: Topology) -> Policy:
     """The policy of a configuration on a machine; ConfigError if it cannot work there."""
     reserved = effective_reserved(configuration, topology)
-    setup = Setup(topology=topology, available=configuration.available, reserved=reserved)
+    setup = make_setup(topology, configuration.available, reserved)
     return make(configuration.policy, setup, configuration.options)
 
 

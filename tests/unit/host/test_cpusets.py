@@ -6,6 +6,7 @@ import pytest
 
 from interpose.config.documents.amounts import CpuAmount
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.constraints import ExcludedCpus
 from interpose.errors import ConfigError
 from interpose.host.cpusets import read_allowed_sets, resolve
 
@@ -55,6 +56,7 @@ def test_parent_cannot_lead_out_of_the_tree(tmp_path: Path) -> None:
 def test_amounts_that_need_no_cgroup_are_what_they_are(tmp_path: Path) -> None:
     """Nothing is read for them."""
     assert resolve(CpuAmount(cpus=CpuSet.of([1])), root=tmp_path) == CpuSet.of([1])
+    assert resolve(CpuAmount(excluded=CpuSet.of([1])), root=tmp_path) == ExcludedCpus(CpuSet.of([1]))
     assert resolve(CpuAmount(milli=1500), root=tmp_path) == 1500
     assert resolve(CpuAmount(milli=0), root=tmp_path) == 0
 

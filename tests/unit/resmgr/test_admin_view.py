@@ -9,6 +9,7 @@ from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cgroup import Parameter
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.pod import Container
+from interpose.core.policy.constraints import ExcludedCpus
 from interpose.core.policy.decision import Action, Decision, Grant, Refusal, RefusalKind
 from interpose.core.policy.request import Amounts, Key
 from interpose.host.cgroup.tree import CgroupTree
@@ -110,8 +111,9 @@ async def test_what_is_told_of_cgroups(node: PolicyNode) -> None:
 
 
 async def test_reserved_as_an_amount(node: PolicyNode) -> None:
-    """In thousandths; with nothing said it is empty."""
-    for reserved, shown in ((1000, "1000m"), (None, "")):
+    """In thousandths; an exclusion as it was written; with nothing said it is empty."""
+    exclusion = ExcludedCpus(CpuSet.parse("4-15"))
+    for reserved, shown in ((1000, "1000m"), (exclusion, "exclude-cpuset:4-15"), (None, "")):
         node.tracker.configuration = replace(node.tracker.configuration, reserved=reserved)
         assert policy_report(node.interceptor, problems=[], state_file={})["reserved"] == shown
 

@@ -9,7 +9,8 @@ from interpose.config.documents.policy import PolicyDocument, read_policy_docume
 from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read_text
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.policy.api import Policy, Setup
+from interpose.core.policy.api import Policy
+from interpose.core.policy.constraints import ExcludedCpus, make_setup
 from interpose.core.policy.external import ExternalOptions
 from interpose.core.policy.names import NAMES
 from interpose.core.policy.registry import make
@@ -58,11 +59,11 @@ def make_policy(
         from interpose.resmgr.config.external_policy import load_policy  # only one policy is in another package
 
         options = load_policy(options)
-    cpus = _cpus(draft.available, "available CPUs")
-    setup = Setup(
-        topology=machine,
-        available=cpus if isinstance(cpus, CpuSet) else None,  # never an amount: `combine` refuses it
-        reserved=_cpus(draft.reserved, "reserved CPUs"),
+    usable = _cpus(draft.available, "available CPUs")
+    setup = make_setup(
+        machine,
+        None if isinstance(usable, int) else usable,  # never an amount: `combine` refuses it
+        _cpus(draft.reserved, "reserved CPUs"),
     )
     return make(draft.policy, setup, options)
 
@@ -77,5 +78,5 @@ def _document(path: str | None) -> PolicyDocument:
     return document
 
 
-def _cpus(amount: CpuAmount | None, where: str) -> CpuSet | int | None:
+def _cpus(amount: CpuAmount | None, where: str) -> CpuSet | ExcludedCpus | int | None:
     return None if amount is None else resolve(amount, where)

@@ -21,24 +21,30 @@ DOMAINS: Final = (CPU, "memory", "hugepages", "cache", "memory-bandwidth")
 
 # The comma before the next `domain=`; all others belong to a list of CPUs.
 _SEPARATOR: Final = re.compile(r",(?=\s*[A-Za-z][\w-]*\s*=)")
-_FORMS: Final = "expected an amount (2, 750m), CPUs (0-3, cpuset:2, #2) or a cgroup (cgroup:DIR, /DIR)"
+_FORMS: Final = (
+    "expected an amount (2, 750m), CPUs (0-3, cpuset:2, #2), all but some (exclude-cpuset:0) "
+    "or a cgroup (cgroup:DIR, /DIR)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuAmount:
-    """Exactly one of: these CPUs, so many thousandths of one, the CPUs of a cgroup."""
+    """Exactly one of: these CPUs, all but these, so many thousandths of one, the CPUs of a cgroup."""
 
     cpus: CpuSet | None = None
+    excluded: CpuSet | None = None
     milli: int | None = None
     cgroup: str | None = None
 
     def __post_init__(self) -> None:
-        if sum(value is not None for value in (self.cpus, self.milli, self.cgroup)) != 1:
-            raise ValueError("exactly one of cpus, milli and cgroup is needed")
+        if sum(value is not None for value in (self.cpus, self.excluded, self.milli, self.cgroup)) != 1:
+            raise ValueError("exactly one of cpus, excluded, milli and cgroup is needed")
 
     def __str__(self) -> str:
         if self.cpus is not None:
             return f"cpuset:{self.cpus}"
+        if self.excluded is not None:
+            return f"exclude-cpuset:{self.excluded}"
         return f"{self.milli}m" if self.milli is not None else f"cgroup:{self.cgroup}"
 
 
@@ -93,10 +99,18 @@ def cpu_amount(text: str) -> CpuAmount:
 
 
 def _cpus(text: str) -> CpuAmount:
+    return CpuAmount(cpus=_list(text))
+
+
+def _excluded(text: str) -> CpuAmount:
+    return CpuAmount(excluded=_list(text))
+
+
+def _list(text: str) -> CpuSet:
     cpus = CpuSet.parse(text)
     if not cpus:
         raise ValueError(f"the list of CPUs is empty, {_FORMS}")
-    return CpuAmount(cpus=cpus)
+    return cpus
 
 
 def _quantity(text: str) -> CpuAmount:
@@ -113,5 +127,5 @@ def _cgroup(text: str) -> CpuAmount:
 
 
 _KINDS: Final[Mapping[str, Callable[[str], CpuAmount]]] = MappingProxyType(
-    {"cpuset": _cpus, "quantity": _quantity, "cgroup": _cgroup}
+    {"cpuset": _cpus, "exclude-cpuset": _excluded, "quantity": _quantity, "cgroup": _cgroup}
 )

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from interpose.config.documents.amounts import DOMAINS, CpuAmount, cpu_amount
+from interpose.config.documents.amounts import CpuAmount
+from interpose.config.documents.constraints import cpu_constraints
 from interpose.config.documents.fields import Choice, FieldGroup, FieldReader, Report, Unread
 from interpose.config.documents.policy_options import (
     DEFAULT_OPTIONS,
@@ -256,30 +257,6 @@ def _position(key: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cpu:
-    """An amount of CPU; without `amounts` it must say which CPUs."""
-
-    amounts: bool
-
-    def read(self, node: DocumentNode, key: str, report: Report) -> CpuAmount | None:
-        if node.tag not in ("str", "int", "float"):
-            report.expected("an amount of CPU or a list of CPUs", "str", node, key)
-            return None
-        try:
-            amount = cpu_amount(node.text)
-        except ValueError as error:
-            report.say(node, key, str(error))
-            return None
-        if amount.milli is not None and not self.amounts:
-            report.say(node, key, f"{quoted(node.text)} is an amount, say which CPUs: cpuset:0-7 or cgroup:DIR")
-        return amount
-
-    def form(self) -> dict[str, Any]:
-        """A number of CPUs, or text of which only the reader can tell."""
-        return {"type": ["string", "number"] if self.amounts else ["string", "integer"]}
-
-
-@dataclass(frozen=True, slots=True)
 class _Options:
     """The options of one policy."""
 
@@ -294,11 +271,6 @@ class _Options:
         return OPTIONS[self.policy].form()
 
 
-def _constraints(*, amounts: bool) -> AnyCase:
-    kinds: dict[str, FieldReader] = {domain: Unread() for domain in DOMAINS}
-    return AnyCase(FieldGroup(kinds | {"cpu": _Cpu(amounts)}, lambda values: values.get("cpu")))
-
-
 def _document(values: Mapping[str, Any]) -> PolicyDocument:
     return PolicyDocument(
         active=values.get("Active"),
@@ -311,8 +283,8 @@ def _document(values: Mapping[str, Any]) -> PolicyDocument:
 _FIXED: Final[Mapping[str, FieldReader]] = MappingProxyType(
     {
         "Active": Choice(NAMES),
-        "AvailableResources": _constraints(amounts=False),
-        "ReservedResources": _constraints(amounts=True),
+        "AvailableResources": cpu_constraints(amounts=False),
+        "ReservedResources": cpu_constraints(amounts=True),
     }
 )
 _FIELDS: Final = MappingProxyType({name.lower(): name for name in _FIXED})

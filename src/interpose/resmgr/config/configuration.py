@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.constraints import ExcludedCpus
 from interpose.core.policy.names import NONE
 from interpose.core.topology.topology import Topology
 
@@ -22,8 +23,8 @@ class Configuration:
     """A policy with its CPUs and options, for any machine."""
 
     policy: str  # a name, no alias
-    available: CpuSet | None = None
-    reserved: CpuSet | int | None = None  # CPUs, or thousandths of one
+    available: CpuSet | ExcludedCpus | None = None
+    reserved: CpuSet | ExcludedCpus | int | None = None  # CPUs, or thousandths of one
     options: Any = None  # of this policy, typed and complete
     origin: str = ""  # where it comes from, for people
     notes: tuple[str, ...] = ()  # parts of its document that something else overrides
@@ -32,7 +33,7 @@ class Configuration:
     ] = ()  # why another one should be in force and cannot; containers keep what that gave them
 
 
-def effective_reserved(configuration: Configuration, machine: Topology) -> CpuSet | int | None:
+def effective_reserved(configuration: Configuration, machine: Topology) -> CpuSet | ExcludedCpus | int | None:
     """What is reserved on a machine: as configured, or as many CPUs if all that were named are offline."""
     named = configuration.reserved
     return 1000 * len(named) if isinstance(named, CpuSet) and _are_offline(named, machine) else named

@@ -18,6 +18,7 @@ from interpose.config.documents.policy import PolicyDocument, read_config_map, r
 from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read_text
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.constraints import ExcludedCpus
 from interpose.core.policy.external import ExternalOptions
 from interpose.core.policy.names import NONE
 from interpose.core.policy.static_pools.options import PoolsOptions
@@ -66,7 +67,7 @@ def _accept_any(_configuration: Configuration) -> None:
 class HostAccess:
     """Functions that read files, cgroups and installed packages of the machine."""
 
-    resolve: Callable[[CpuAmount, str], CpuSet | int] = resolve
+    resolve: Callable[[CpuAmount, str], CpuSet | ExcludedCpus | int] = resolve
     load_pools: Callable[[PoolsOptions], PoolsOptions] = _load_pools
     pool_paths: Callable[[PoolsOptions], tuple[str, ...]] = _pool_paths
     pools_are_missing: Callable[[PoolsOptions], bool] = _pools_are_missing
@@ -222,7 +223,7 @@ class Sources:
         configured = is_set("pools_dir", self._settings, self._origins)
         return self._waits_for_agent and not configured and self._host.pools_are_missing(options)
 
-    def _cpus(self, amount: CpuAmount | None, where: str) -> CpuSet | int | None:
+    def _cpus(self, amount: CpuAmount | None, where: str) -> CpuSet | ExcludedCpus | int | None:
         return None if amount is None else self._host.resolve(amount, where)
 
     def _warn(self, warnings: Sequence[str]) -> None:

@@ -42,3 +42,15 @@ def test_what_cannot_be_is_an_error() -> None:
     """With the flag it came by."""
     with pytest.raises(ConfigError, match="flag --reserved-resources"):
         make_policy(MACHINE, "static", reserved="cpu=x")
+
+
+def test_cpus_are_excluded_of_what_the_machine_has(tmp_path: Path) -> None:
+    """Available: what is online without the list. Reserved: what is available without the list."""
+    document = tmp_path / "policy.yaml"
+    document.write_text(
+        "policy: {Active: static, AvailableResources: {CPU: 'exclude-cpuset:8-15'},"
+        " ReservedResources: {CPU: 'exclude-cpuset:1-7'}}\n"
+    )
+    assert str(make_policy(MACHINE, None, policy_config=str(document)).pools()["reserved"]) == "0"
+    with pytest.raises(ConfigError, match="leaves none of the available CPUs 8-9"):
+        make_policy(MACHINE, "static", available="cpu=8-9", reserved="cpu=exclude-cpuset:8-9")

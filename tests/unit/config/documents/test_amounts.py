@@ -26,6 +26,7 @@ def cpus(text: str) -> CpuAmount:
         ("0-7:1/2", cpus("0,2,4,6")),
         ("cpuset:0-3,8", cpus("0-3,8")),
         ("cpuset:5", cpus("5")),
+        ("exclude-cpuset:0,8", CpuAmount(excluded=CpuSet.parse("0,8"))),
         ("#3", cpus("3")),
         ("#3,4", cpus("3-4")),
         ("cgroup:/system.slice", CpuAmount(cgroup="/system.slice")),
@@ -42,8 +43,9 @@ def test_amounts_are_written_in_many_ways(text: str, amount: CpuAmount) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("cores:3", "'cores:3' is of the unknown kind 'cores', known are cpuset, quantity, cgroup"),
+        ("cores:3", "'cores:3' is of the unknown kind 'cores', known are cpuset, exclude-cpuset, quantity, cgroup"),
         ("cpuset:", "the list of CPUs is empty"),
+        ("exclude-cpuset:", "the list of CPUs is empty"),
         ("cpuset:a", "'a' is not a list of CPUs"),
         ("-1", "'-1' is not a list of CPUs"),
         ("3-1", "ends before it begins"),

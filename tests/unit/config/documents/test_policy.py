@@ -80,6 +80,15 @@ def test_aliases_are_the_policies_they_stand_for() -> None:
     assert read("policy: {Active: 'null'}").active == "none"
 
 
+def test_cpus_may_be_excluded() -> None:
+    """Available: all but these. Reserved: all available ones but these."""
+    document = read(
+        "policy: {AvailableResources: {cpu: 'exclude-cpuset:0'}, ReservedResources: {CPU: exclude-cpuset:2-7}}"
+    )
+    assert document.available == CpuAmount(excluded=CpuSet.parse("0"))
+    assert document.reserved == CpuAmount(excluded=CpuSet.parse("2-7"))
+
+
 @pytest.mark.parametrize("text", ["policy:", "{}", "policy: {Active: , static: }"])
 def test_a_document_may_say_nothing(text: str) -> None:
     """Everything may be left out."""
@@ -136,7 +145,8 @@ policy.ReservedResources.CPU: [1]
         "file f line 4: policy.Activ: is not a known key, did you mean Active?",
         (
             "file f line 5: policy.ReservedResources.cpu: 'lots' is not a quantity such as 500m, 1.5 or 1Gi; expected "
-            "an amount (2, 750m), CPUs (0-3, cpuset:2, #2) or a cgroup (cgroup:DIR, /DIR)"
+            "an amount (2, 750m), CPUs (0-3, cpuset:2, #2), all but some (exclude-cpuset:0) or a cgroup (cgroup:DIR, "
+            "/DIR)"
         ),
         "file f line 5: policy.ReservedResources.RAM: is not a known key",
         "file f line 6: policy.AvailableResources.cpu: '4' is an amount, say which CPUs: cpuset:0-7 or cgroup:DIR",
