@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.annotations import FAMILIES
 from interpose.core.policy.api import Setup
 from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions, DynamicPoolType
-from interpose.core.policy.dynamic_pools.policy import ANNOTATIONS as DYNAMIC_POOLS
+from interpose.core.policy.dynamic_pools.policy import ANNOTATION as DYNAMIC_POOLS
 from interpose.core.policy.podpools.options import InstanceAmount, PodPool, PodPoolsOptions
-from interpose.core.policy.podpools.policy import ANNOTATIONS as POD_POOLS
+from interpose.core.policy.podpools.policy import ANNOTATION as POD_POOLS
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from interpose.core.topology.topology import Topology
 
 MACHINE: Final = "big"
-POD_POOL, DYNAMIC_POOL = POD_POOLS[0], DYNAMIC_POOLS[0]
+POD_POOL, DYNAMIC_POOL = (f"{name}.{FAMILIES[0]}" for name in (POD_POOLS, DYNAMIC_POOLS))
 CONTAINERS: Final = 500
 GROWTH: Final = (100, 200, 500, 1000)
 TURNS: Final = 2000  # containers that go and come again

@@ -17,12 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from interpose.core.cpuallocator.priority import CpuPriority
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.annotations import FAMILIES
 from interpose.core.policy.api import LoadFollower, Policy, Setup
 from interpose.core.policy.decision import NO_QUOTA, Assignment, Decision, Grant
 from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions, DynamicPoolType
-from interpose.core.policy.dynamic_pools.policy import ANNOTATIONS as DYNAMIC_POOLS
+from interpose.core.policy.dynamic_pools.policy import ANNOTATION as DYNAMIC_POOL
 from interpose.core.policy.podpools.options import FillOrder, InstanceAmount, PodPool, PodPoolsOptions
-from interpose.core.policy.podpools.policy import ANNOTATIONS as POD_POOLS
+from interpose.core.policy.podpools.policy import ANNOTATION as POD_POOL
 from interpose.core.policy.registry import make
 from interpose.core.policy.request import Amounts, Key, Request
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
@@ -65,6 +66,8 @@ WAYS: tuple[tuple[str, ...], ...] = (
 ISOLATED = "cri-resource-manager.intel.com/prefer-isolated-cpus"
 NODES = "interpose/numa-nodes"
 POOLS = ("exclusive", "special", "shared", "infra")
+POD_POOLS = tuple(f"{POD_POOL}.{family}{scope}" for scope in ("/pod", "") for family in FAMILIES)
+DYNAMIC_POOLS = tuple(f"{DYNAMIC_POOL}.{family}" for family in FAMILIES)
 DYNAMIC_POOL_NAMES = ("shared", "reserved", "batch", "team", "spare")
 POD_POOL_NAMES = ("default", "reserved", "small", "large")
 

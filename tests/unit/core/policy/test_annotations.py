@@ -1,9 +1,23 @@
 """What pods say about CPUs: the spellings that are understood, and refusals that name what was written."""
 
+import re
+from collections.abc import Callable
+
 import pytest
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.policy.annotations import ISOLATED, ISOLATED_LABEL, NUMA_NODES, numa_nodes, prefers_isolated
+from interpose.core.policy.annotations import (
+    FAMILIES,
+    ISOLATED,
+    ISOLATED_LABEL,
+    NUMA_NODES,
+    POD_SCOPES,
+    AnnotationScope,
+    PolicyAnnotation,
+    find_annotation,
+    numa_nodes,
+    prefers_isolated,
+)
 from interpose.core.policy.request import Key, Request
 
 SCOPED, PLAIN = ISOLATED
@@ -101,3 +115,90 @@ def test_what_names_no_numa_nodes_is_refused_by_name(text: str, problem: str) ->
     with pytest.raises(ValueError) as caught:
         numa_nodes(request({NUMA_NODES[1]: text}), NODES)
     assert str(caught.value) == f"annotation interpose/numa-nodes: {text!r} {problem}"
+
+
+NEW, OLD = (f"hide-hyperthreads.{family}" for family in FAMILIES)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "key", "scope"),
+    [
+        ({NEW: "1", OLD: "1"}, NEW, AnnotationScope.PLAIN),
+        ({OLD: "1"}, OLD, AnnotationScope.PLAIN),
+        ({NEW: "1", f"{OLD}/pod": "1"}, f"{OLD}/pod", AnnotationScope.POD),
+        ({f"{NEW}/pod": "1", f"{OLD}/container.app": "1"}, f"{OLD}/container.app", AnnotationScope.CONTAINER),
+        ({f"{NEW}/container.app": "1", f"{OLD}/container.app": "1"}, f"{NEW}/container.app", AnnotationScope.CONTAINER),
+        ({NEW: "1", f"{NEW}/container.other": "1"}, NEW, AnnotationScope.PLAIN),
+    ],
+)
+def test_the_most_specific_annotation_counts_then_the_newer_family(
+    annotations: dict[str, str], key: str, scope: AnnotationScope
+) -> None:
+    """An annotation of the older family about a single container wins over one of the newer family about the pod."""
+    assert find_annotation(request(annotations), "hide-hyperthreads") == PolicyAnnotation(
+        key=key, text="1", scope=scope
+    )
+
+
+def test_an_annotation_that_is_not_there_is_none() -> None:
+    """Nor is one about another container, or about something else."""
+    others = {f"{NEW}/container.other": "1", f"x{NEW}": "1", "hide-hyperthreads": "1"}
+    assert find_annotation(request(others), "hide-hyperthreads") is None
+
+
+def test_scopes_can_be_left_out() -> None:
+    """Where a pod as a whole is what it is about."""
+    annotations = {f"{NEW}/container.app": "own", NEW: "pod"}
+    found = find_annotation(request(annotations), "hide-hyperthreads", POD_SCOPES)
+    assert found is not None
+    assert found.text == "pod"
+
+
+def annotation(text: str) -> PolicyAnnotation:
+    return PolicyAnnotation(key="some.key", text=text, scope=AnnotationScope.PLAIN)
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), (" F\n", False), ("0", False), ("T", True)])
+def test_an_annotation_is_a_flag(text: str, value: bool) -> None:
+    """In the spellings that Go's programs take."""
+    assert annotation(text).flag() is value
+
+
+@pytest.mark.parametrize(("text", "value"), [("512Mi", 512 << 20), ("1.5", 2), (" 0 ", 0)])
+def test_an_annotation_is_an_amount(text: str, value: int) -> None:
+    """A quantity, rounded up."""
+    assert annotation(text).amount() == value
+
+
+def test_an_annotation_is_of_known_words() -> None:
+    """In any case; the answer has the spelling that is known."""
+    kinds = ("dram", "PMEM", "hbm")
+    assert annotation("Dram").choice(kinds) == "dram"
+    assert annotation(" HBM, pmem ").choices(kinds) == ("hbm", "PMEM")
+
+
+@pytest.mark.parametrize(
+    ("read", "text", "problem"),
+    [
+        (PolicyAnnotation.flag, "yes", "annotation some.key: 'yes' is neither true nor false"),
+        (PolicyAnnotation.amount, "much", "annotation some.key: 'much' is not a quantity such as 500m, 1.5 or 1Gi"),
+        (PolicyAnnotation.amount, "-1", "annotation some.key: '-1' is below zero"),
+        (
+            lambda found: found.choice(("dram", "hbm")),
+            "drum",
+            "annotation some.key: 'drum' has 'drum', which is none of dram, hbm, did you mean dram?",
+        ),
+        (
+            lambda found: found.choices(("dram", "hbm")),
+            "dram,",
+            "annotation some.key: 'dram,' has '', which is none of dram, hbm",
+        ),
+        (lambda found: found.choice(("a", "b")), "a,b", "annotation some.key: 'a,b' has 'a,b', which is none of a, b"),
+    ],
+)
+def test_an_annotation_that_cannot_be_read_is_named(
+    read: Callable[[PolicyAnnotation], object], text: str, problem: str
+) -> None:
+    """With its key and its text."""
+    with pytest.raises(ValueError, match=re.escape(problem)):
+        read(annotation(text))

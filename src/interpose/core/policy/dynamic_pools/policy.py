@@ -17,6 +17,7 @@ from interpose.core.cpuallocator.allocator import take
 from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.text import quoted
+from interpose.core.policy.annotations import find_annotation
 from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant, Refusal, RefusalKind
 from interpose.core.policy.dynamic_pools.options import RESERVED, SHARED, DynamicPoolsOptions, type_problems
@@ -27,11 +28,7 @@ from interpose.core.policy.static.partition import all_memory, divide
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 
-# The first one that says something about a container counts.
-ANNOTATIONS: Final = (
-    "dynamic-pool.dynamic-pools.cri-resource-manager.intel.com",
-    "dynamic-pool.dynamic-pools.resource-policy.nri.io",
-)
+ANNOTATION: Final = "dynamic-pool.dynamic-pools"
 SYSTEM_NAMESPACE: Final = "kube-system"
 
 _CPUS: Final = "cpus"  # in a grant's details: the CPUs of its pool, so that a restart gives the pool the same ones
@@ -172,12 +169,11 @@ class DynamicPoolsPolicy:
         system = any(fnmatchcase(request.namespace, pattern) for pattern in self._system)
         if not system and not request.milli and not request.amounts.limit_milli:
             return SHARED, "it has neither CPU request nor limit"
-        for key in ANNOTATIONS:
-            if (name := request.annotation(key)) is not None:
-                if name not in self._state.pools:
-                    known = ", ".join(self._state.pools)
-                    raise ValueError(f"annotation {key}: pool {quoted(name)} does not exist; there are {known}")
-                return name, f"annotation {key}"
+        if (annotation := find_annotation(request, ANNOTATION)) is not None:
+            if (name := annotation.text) not in self._state.pools:
+                known = ", ".join(self._state.pools)
+                raise ValueError(f"annotation {annotation.key}: pool {quoted(name)} does not exist; there are {known}")
+            return name, f"annotation {annotation.key}"
         if system:
             return RESERVED, f"namespace {request.namespace}"
         for name, patterns in self._namespaces:

@@ -14,6 +14,7 @@ from interpose.core.cpuallocator.allocator import take
 from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.text import quoted
+from interpose.core.policy.annotations import POD_SCOPES, find_annotation
 from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant, Refusal, RefusalKind
 from interpose.core.policy.podpools.layout import PlacedPool, PoolInstance, place_pools
@@ -23,12 +24,7 @@ from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static.partition import all_memory, divide
 from interpose.core.topology.topology import Topology
 
-# The first one that is there counts. Pods, not containers, are what goes to a pool.
-ANNOTATIONS: Final = tuple(
-    f"{key}{scope}"
-    for key in ("pool.podpools.cri-resource-manager.intel.com", "pool.podpools.resource-policy.nri.io")
-    for scope in ("/pod", "")
-)
+ANNOTATION: Final = "pool.podpools"  # of a pod: containers have no pool of their own
 SYSTEM_NAMESPACE: Final = "kube-system"
 
 _MOST_SHOWN: Final = 16  # candidates: they are stored with the last decisions about each container
@@ -177,12 +173,11 @@ class PodPoolsPolicy:
 
     def _choose_pool(self, request: Request) -> tuple[str, str]:
         """The pool of a pod, and why it is that."""
-        for key in ANNOTATIONS:
-            name = request.pod_annotations.get(key)
-            if name is not None and name in self._pools:
+        if (annotation := find_annotation(request, ANNOTATION, POD_SCOPES)) is not None:
+            key, name = annotation.key, annotation.text
+            if name in self._pools:
                 return name, f"annotation {key} names pool {name}"
-            if name is not None:
-                return DEFAULT, f"annotation {key} names pool {quoted(name)}, which does not exist, so pool {DEFAULT}"
+            return DEFAULT, f"annotation {key} names pool {quoted(name)}, which does not exist, so pool {DEFAULT}"
         if request.namespace == SYSTEM_NAMESPACE:
             return RESERVED, f"namespace {SYSTEM_NAMESPACE} has pool {RESERVED}"
         return DEFAULT, f"its pod names no pool, so pool {DEFAULT}"

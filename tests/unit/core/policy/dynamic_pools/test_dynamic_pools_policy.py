@@ -140,7 +140,11 @@ def test_pools_that_cannot_be(types: tuple[DynamicPoolType, ...], problem: str) 
         (ask("c", "other", 100), "shared", "no other pool has namespace other"),
         (ask("c", "a", 100, annotations={POOL: "b"}), "b", f"annotation {POOL}"),
         (ask("c", "a", 100, annotations={OTHER: "shared"}), "shared", f"annotation {OTHER}"),
-        (ask("c", "a", 100, annotations={POOL: "a", f"{POOL}/container.c": "b"}), "b", f"annotation {POOL}"),
+        (
+            ask("c", "a", 100, annotations={POOL: "a", f"{POOL}/container.c": "b"}),
+            "b",
+            f"annotation {POOL}/container.c",
+        ),
         (ask("c", "kube-system"), "reserved", "namespace kube-system"),
         (ask("c", "infra-1", 100), "reserved", "namespace infra-1"),
         (ask("c", "kube-system", annotations={POOL: "a"}), "a", f"annotation {POOL}"),
