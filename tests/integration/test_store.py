@@ -300,7 +300,7 @@ async def test_own_update_leaves_the_requested_alone(it: Node) -> None:
 async def test_divergence_is_told_when_it_begins_and_ends(it: Node) -> None:
     """Once for the first container, once for the last."""
     told: list[bool] = []
-    it.store.on_diverging = told.append
+    it.store.on_diverging = lambda: told.append(bool(it.store.diverging))
     _, container_id = await it.pod_with_container()
     update = cri.UpdateContainerResourcesRequest(container_id=container_id)
     update.linux.cpuset_cpus = "1"

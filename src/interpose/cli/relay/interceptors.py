@@ -93,7 +93,7 @@ class Interceptors:
             message_limit=settings.limits.message,
             now=asyncio.get_running_loop().time,
         )
-        self.store.on_diverging = lambda _any: relay.refresh()
+        self.store.on_diverging = relay.refresh
 
     def _diverging(self) -> Mapping[str, Container]:
         return self.store.diverging

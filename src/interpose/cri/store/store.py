@@ -41,7 +41,7 @@ class Store:
         self._diverging: dict[str, Container] = {}
         self.pending = pending if pending is not None else PendingCreates()
         # Called when the first container diverges from what was requested, and when the last one no longer does.
-        self.on_diverging: Callable[[bool], None] | None = None
+        self.on_diverging: Callable[[], None] | None = None
         # Called for every change of a container: the record before and after, None where there is none.
         self.on_container: Callable[[Container | None, Container | None], None] | None = None
 
@@ -209,7 +209,7 @@ class Store:
         else:
             self._diverging.pop(container.id, None)
         if bool(self._diverging) != before and self.on_diverging is not None:
-            self.on_diverging(not before)
+            self.on_diverging()
 
 
 def _find(records: Mapping[str, _Record], ref: str) -> _Record | None:

@@ -125,7 +125,7 @@ def test_question_is_forgotten_when_answered() -> None:
 def test_divergence_is_told_at_its_ends() -> None:
     """For the first container and for the last; not in between."""
     store, told = filled(), list[bool]()
-    store.on_diverging = told.append
+    store.on_diverging = lambda: told.append(bool(store.diverging))
     store.put_container(PINNED)
     store.put_container(replace(PINNED, id="c2"))
     store.remove_container("c1")
