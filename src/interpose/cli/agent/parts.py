@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final
 
 from interpose import __version__
 from interpose.config.agent.settings import AgentSettings
-from interpose.kube.agent.configmap_choice import ConfigChoice
 from interpose.kube.agent.report import config_problem, reported_source
 from interpose.kube.agent.reporter import Reporter
 from interpose.kube.agent.watches import NodeWatches
@@ -39,24 +38,23 @@ class AgentParts:
         self.node = node
         self.hub = Hub()
         self.api = KubeClient(access, timeout=settings.api.timeout, user_agent=f"interpose-agent/{__version__}")
+        self.reporter = Reporter(self.api, node=node, observed_node=self._observed_node, kinds=settings.report)
+        self.relay: RelayClient | None = None
+        self.pusher: Pusher | None = None
+        if settings.pushes:
+            self.relay, self.pusher = self._make_pusher(settings)
         self.watches = NodeWatches(
             self.api,
             node=node,
             namespace=settings.config.namespace,
             base=settings.config.map,
             group_label=settings.config.group_label,
-            maps=settings.pushes,
             slo=settings.feeds,
-            on_choice=self._on_choice,
+            on_choice=None if self.pusher is None else self.pusher.consider,
             on_node=self._on_node,
             on_slo=self._on_slo,
             went_by=self._went_by,
         )
-        self.reporter = Reporter(self.api, node=node, observed_node=self._observed_node, kinds=settings.report)
-        self.relay: RelayClient | None = None
-        self.pusher: Pusher | None = None
-        if settings.pushes:
-            self.relay, self.pusher = self._make_pusher(settings)
         self.feed = self._make_feed(settings) if settings.feeds else None
         self.served = None if service_socket is None else self._make_service(settings, service_socket)
         self._tasks = TaskBag()
@@ -114,10 +112,6 @@ class AgentParts:
         return config_problem(self.watches.choice, self.pusher.state, self.watches.maps)
 
     # -- events
-
-    def _on_choice(self, choice: ConfigChoice) -> None:
-        if self.pusher is not None:
-            self.pusher.consider(choice)
 
     def _on_node(self) -> None:
         self.reporter.poke()

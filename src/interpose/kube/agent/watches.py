@@ -82,7 +82,7 @@ class WatchCounts(NamedTuple):
 
 
 class NodeWatches:
-    """Follows them all from `start` on. What it is told to call is called after each change of what is seen."""
+    """Watches the Node, its ConfigMaps and its NodeSLO from `start` on. Callbacks are called after each change."""
 
     def __init__(
         self,
@@ -92,9 +92,8 @@ class NodeWatches:
         namespace: str,
         base: str,
         group_label: str,
-        maps: bool,
         slo: bool,
-        on_choice: Callable[[ConfigChoice], None],
+        on_choice: Callable[[ConfigChoice], None] | None,
         on_node: Callable[[], None],
         on_slo: Callable[[], None],
         went_by: Callable[[Object | None], str | None] = lambda _node: None,
@@ -102,18 +101,19 @@ class NodeWatches:
         now: Callable[[], float] = time.monotonic,
         after: CallLater = call_later,
     ) -> None:
-        """`base` is what names of ConfigMaps begin with; without `maps` and `slo` only the Node is followed.
+        """`base` is what names of ConfigMaps begin with. Without `on_choice` no ConfigMap is followed, without `slo` no
+        NodeSLO.
 
         `went_by` says which map the node went by last, given the Node: see `choose`.
         """
-        self.group: str | None = None if maps and group_label else ""  # None: not known
+        self._follows_maps = on_choice is not None
+        self.group: str | None = None if self._follows_maps and group_label else ""  # None: not known
         self.choice = choose((), node=node, namespace=namespace)
         self._api = api
         self._node_name = node
         self._namespace = namespace
         self._base = base
         self._group_label = group_label
-        self._follows_maps = maps
         self._on_choice = on_choice
         self._on_node = on_node
         self._went_by = went_by
@@ -225,7 +225,8 @@ class NodeWatches:
     def _maps_changed(self) -> None:
         before = self._went_by(self._node.object)
         self.choice = choose(self.maps, node=self._node_name, namespace=self._namespace, before=before)
-        self._on_choice(self.choice)
+        if self._on_choice is not None:
+            self._on_choice(self.choice)
 
     def _node_changed(self) -> None:
         if self._follows_maps and not self._regroup():

@@ -86,14 +86,13 @@ class Bench:
         self.time = 100.0
         self.calls: list[tuple[float, Callable[[], None]]] = []
         self.before: str | None = None
-        said: dict[str, Any] = {"group_label": LABEL, "maps": True, "slo": True} | settings
+        said: dict[str, Any] = {"group_label": LABEL, "slo": True, "on_choice": self.told.choices.append} | settings
         nobody: Any = None
         self.following = NodeWatches(
             nobody,
             node="n1",
             namespace="ns",
             base="cfg",
-            on_choice=self.told.choices.append,
             on_node=self.told.node,
             on_slo=self.told.slo,
             went_by=lambda _node: self.before,
@@ -251,7 +250,7 @@ async def test_without_a_label_there_are_no_groups() -> None:
 
 async def test_what_nobody_wants_is_not_followed() -> None:
     """Without maps and NodeSLO only the Node is."""
-    bench = Bench(maps=False, slo=False)
+    bench = Bench(on_choice=None, slo=False)
     bench.following.start()
     bench.node({LABEL: "gold"})
     assert list(bench.made) == ["Node n1"]
