@@ -66,6 +66,7 @@ def test_machines_of_equal_parts_fit_and_come_back(made: list[Block], interleave
 def sysfs(draw: st.DrawFn) -> dict[str, str]:
     """Files of up to four CPUs and three nodes that need not agree with each other; some are missing."""
     paths = {f"{CPUS}/{name}": lists for name in ("online", "present", "isolated")}
+    paths |= {f"{NODES}/{name}": lists for name in ("has_memory", "has_normal_memory")}
     for cpu in range(4):
         folder = f"{CPUS}/cpu{cpu}"
         paths |= {f"{folder}/topology/{name}": numbers for name in ("physical_package_id", "die_id", "core_id")}

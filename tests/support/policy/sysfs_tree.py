@@ -36,6 +36,8 @@ def write_sysfs(topology: Topology, root: Path) -> Path:
     ids = [node.id for node in topology.nodes]
     _put(nodes / "online", str(CpuSet.of(ids)))
     _put(nodes / "has_memory", str(CpuSet.of(node.id for node in topology.nodes if node.memory_bytes)))
+    normal = (node.id for node in topology.nodes if node.memory_bytes and not node.movable)
+    _put(nodes / "has_normal_memory", str(CpuSet.of(normal)))
     for node in topology.nodes:
         folder = nodes / f"node{node.id}"
         _put(folder / "cpulist", str(node.cpus))

@@ -138,7 +138,8 @@ def _has_dies(topology: Topology) -> bool:
 def _memory(node: NumaNode) -> str:
     if not node.memory_bytes:
         return "no memory"
-    return format_size(node.memory_bytes) + ("" if node.memory is MemoryKind.DRAM else f" {node.memory.value.upper()}")
+    kind = "" if node.memory is MemoryKind.DRAM else f" {node.memory.value.upper()}"
+    return format_size(node.memory_bytes) + kind + (", movable" if node.movable else "")
 
 
 LETTERS: Final = ascii_uppercase + ascii_lowercase

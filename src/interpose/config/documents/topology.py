@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
-from interpose.config.documents.fields import Choice, FieldGroup, FieldReader, Items, Number, Report, Text
+from interpose.config.documents.fields import Choice, FieldGroup, FieldReader, FlagField, Items, Number, Report, Text
 from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.cpuset import EMPTY, MAX_CPUS, CpuSet
 from interpose.core.model.text import quoted
@@ -216,6 +216,7 @@ _DOCUMENT: Final = FieldGroup(
                     "id": _NUMBER,
                     "memoryBytes": _AMOUNT,
                     "memory": Choice({kind.value: kind for kind in MemoryKind}),
+                    "movable": FlagField(),
                     "distances": Distances(),
                 },
                 required=("id",),
@@ -323,6 +324,7 @@ def _node(values: Mapping[str, Any], cpus: tuple[Cpu, ...], ids: Sequence[int]) 
         cpus=CpuSet.of(cpu.id for cpu in cpus if cpu.node == node),
         memory_bytes=size,
         memory=values.get("memory", MemoryKind.DRAM if size else MemoryKind.NONE),
+        movable=values.get("movable", False),
         distances={
             other: values.get("distances", {}).get(other, SELF_DISTANCE if other == node else UNKNOWN_DISTANCE)
             for other in sorted(ids)

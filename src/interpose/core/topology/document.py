@@ -39,6 +39,7 @@ def topology_document(topology: Topology) -> dict[str, Any]:
                 "id": node.id,
                 "memoryBytes": node.memory_bytes,
                 "memory": node.memory.value,
+                **({"movable": True} if node.movable else {}),
                 "distances": {str(other): distance for other, distance in node.distances.items()},
             }
             for node in topology.nodes

@@ -14,7 +14,9 @@ The kernel does not say what memory is made of. The rule for the memory of a NUM
 4. Otherwise by size: less than the neighbour is hbm, which is on the package and small; anything else is pmem. Memory
    behind a CXL link counts as pmem, too: slow and large.
 
-That such a node is in `has_normal_memory` means nothing: persistent memory that was there at boot is.
+That such a node is in `has_normal_memory` does not make it ordinary: persistent memory that was there at boot is in it,
+too. A node with memory that is not in this list has movable memory only, whatever its kind: the kernel can give its pages
+to programs, but cannot keep there what it needs itself for them.
 """
 
 import re
@@ -34,6 +36,7 @@ SINGLE_FILES: Final = (
     f"{CPUS}/present",
     f"{CPUS}/isolated",
     f"{NODES}/has_memory",
+    f"{NODES}/has_normal_memory",
     "devices/cpu_core/cpus",  # these three are on machines with cores of several kinds
     "devices/cpu_atom/cpus",
     "devices/cpu_lowpower/cpus",
@@ -153,12 +156,14 @@ def numa_nodes(files: SysfsFiles, members: Mapping[int, CpuSet]) -> tuple[NumaNo
     linked = set(files.links.values())
     memories = [_memory(files, node, node in members or node in linked) for node in ids]
     ordinary = [memory for memory in memories if memory.populated and memory.present]
+    normal = files.cpus(f"{NODES}/has_normal_memory")  # a machine has some: an empty list says nothing
     return tuple(
         NumaNode(
             id=memory.node,
             cpus=members.get(memory.node, CpuSet()),
             memory_bytes=memory.size,
             memory=_kind(memory, ordinary, distances[memory.node]),
+            movable=memory.present and bool(normal) and memory.node not in normal,
             distances=distances[memory.node],
         )
         for memory in memories

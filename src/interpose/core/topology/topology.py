@@ -6,7 +6,7 @@ by number only: the kernel does not say where they are. Sets derived from the fi
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -57,6 +57,7 @@ class NumaNode:
     cpus: CpuSet = EMPTY  # online ones
     memory_bytes: int = 0
     memory: MemoryKind = MemoryKind.DRAM
+    movable: bool = False  # all of it: the kernel keeps nothing of its own there, so nobody can live there alone
     distances: Mapping[int, int]  # to every node by id; 10 is itself
 
 
@@ -143,15 +144,25 @@ class Topology:
         return CpuSet.of({self.by_id[cpu].package for cpu in cpus & self.online})
 
     def memory_near(self, cpus: CpuSet) -> CpuSet:
-        """The nodes with ordinary memory next to these CPUs: their own, or the nearest ones where those have none."""
+        """The nodes with ordinary memory next to these CPUs: their own, or the nearest ones where those have none.
+
+        Where all of it is movable the nearest nodes are added that have memory for the kernel.
+        """
         own = self.nodes_of(cpus)
         usable = [node for node in self.nodes if node.memory is MemoryKind.DRAM and node.memory_bytes]
-        near = own & CpuSet.of(node.id for node in usable)
-        if near or not usable:
+        near = own & CpuSet.of(node.id for node in usable) or self._nearest(own, usable)
+        normal = [node for node in usable if not node.movable]
+        if near & CpuSet.of(node.id for node in normal):
             return near
+        return near | self._nearest(own, normal)
+
+    def _nearest(self, own: CpuSet, among: Sequence[NumaNode]) -> CpuSet:
+        """For each of the own nodes the nearest of the others, if there are any."""
+        if not among:
+            return EMPTY
         by_id = {node.id: node for node in self.nodes}
         return CpuSet.of(
-            min(usable, key=lambda node: (by_id[near].distances.get(node.id, 255), node.id)).id for near in own
+            min(among, key=lambda node: (by_id[near].distances.get(node.id, 255), node.id)).id for near in own
         )
 
     @cached_property

@@ -97,6 +97,13 @@ def test_memory_without_cpus_comes_last() -> None:
     assert (last.title, last.facts) == ("NUMA node 1", ("1024 GiB PMEM", "no CPUs"))
 
 
+def test_memory_that_the_kernel_does_not_use_is_marked() -> None:
+    """Who is bound to it alone cannot live there."""
+    topology = machine("laptop")
+    slow = NumaNode(id=1, memory_bytes=1 << 30, memory=MemoryKind.PMEM, movable=True, distances={0: 17, 1: 10})
+    assert parts_of(replace(topology, nodes=(*topology.nodes, slow)))[-1].facts[0] == "1 GiB PMEM, movable"
+
+
 def test_the_summary_counts() -> None:
     """Memory only if it is known."""
     assert summary(machine("2 sockets x 2 numa x 2 cores x 2 threads; memory 4Gi")) == (

@@ -1,12 +1,14 @@
 """Documents about machines, in our form."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from interpose.config.documents.topology import read_topology_document
 from interpose.config.documents.yaml import parse_document
+from interpose.core.model.cpuset import EMPTY
 from interpose.core.topology.document import topology_document
 from interpose.core.topology.topology import MemoryKind, Topology
 from interpose.errors import ConfigError
@@ -53,6 +55,16 @@ def test_a_person_may_leave_out_what_is_ordinary() -> None:
         (8, "1", MemoryKind.NONE, {0: 20, 8: 10}),
     ]
     assert (str(found.isolated), found.caches[0].kind, found.caches[0].size_bytes) == ("1", "unified", 0)
+
+
+def test_movable_memory_comes_back() -> None:
+    """It is in the document only where it is so."""
+    laptop = machine("laptop")
+    topology = replace(laptop, nodes=(*laptop.nodes, replace(laptop.nodes[0], id=1, cpus=EMPTY, movable=True)))
+    topology = replace(topology, nodes=tuple(replace(node, distances={0: 10, 1: 20}) for node in topology.nodes))
+    document = topology_document(topology)
+    assert ["movable" in node for node in document["nodes"]] == [False, True]
+    assert read(json.dumps(document)) == topology
 
 
 def test_all_problems_of_values_are_found_at_once() -> None:

@@ -126,3 +126,25 @@ def test_sizes_are_bytes() -> None:
     """The kernel counts in KiB, whatever it calls them."""
     (node,) = numa_nodes(nodes({0: ("0", 48005604, "10")}), {0: CpuSet.of([0])})
     assert node.memory_bytes == 48005604 * KIB
+
+
+def movable(files: SysfsFiles, **members: str) -> dict[int, bool]:
+    """Which nodes have movable memory only."""
+    found = numa_nodes(files, {int(node[1:]): CpuSet.parse(cpus) for node, cpus in members.items()})
+    return {node.id: node.movable for node in found}
+
+
+def test_memory_that_is_not_normal_is_movable_whatever_its_kind() -> None:
+    """Node 1 is ordinary memory with CPUs, node 2 persistent, and node 3 has none at all."""
+    files = nodes(
+        {n: (str(n) if n < 2 else "", size, "10 20 20 20") for n, size in enumerate((64, 64, 256, 0))},
+        {f"{NODES}/has_normal_memory": "0\n"},
+    )
+    assert movable(files, n0="0", n1="1") == {0: False, 1: True, 2: True, 3: False}
+
+
+@pytest.mark.parametrize("more", [{}, {f"{NODES}/has_normal_memory": "\n"}])
+def test_without_a_list_of_normal_memory_all_of_it_is_normal(more: dict[str, str]) -> None:
+    """A kernel lives somewhere: that there were none says as little as no file."""
+    files = nodes({0: ("0", 64, "10 20"), 1: ("", 256, "20 10")}, more)
+    assert movable(files, n0="0") == {0: False, 1: False}

@@ -45,6 +45,17 @@ def test_cpus_of_a_node_without_memory_use_the_nearest() -> None:
     assert str(replace(found, nodes=(*found.nodes[:3], lone)).memory_near(CpuSet.of([15]))) == "0"
 
 
+def test_movable_memory_comes_with_the_nearest_that_the_kernel_can_use() -> None:
+    """Bound to movable memory alone a process dies: the kernel's own pages for it have to be somewhere."""
+    found = machine("n4c16")
+    movable = [replace(node, movable=True) for node in found.nodes]
+    some = replace(found, nodes=(found.nodes[0], *movable[1:3], found.nodes[3]))
+    assert str(some.memory_near(CpuSet.parse("4"))) == "0-1"
+    assert str(some.memory_near(CpuSet.parse("8"))) == "2-3"
+    assert str(some.memory_near(CpuSet.parse("0,4"))) == "0-1"
+    assert str(replace(found, nodes=tuple(movable)).memory_near(CpuSet.parse("8"))) == "2"
+
+
 def test_a_machine_without_memory_has_none_near() -> None:
     """Nothing is made up."""
     assert machine("2n; memory 0").memory_near(CpuSet.of([0])) == EMPTY
