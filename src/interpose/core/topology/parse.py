@@ -14,9 +14,9 @@ The kernel does not say what memory is made of. The rule for the memory of a NUM
 4. Otherwise by size: less than the neighbour is hbm, which is on the package and small; anything else is pmem. Memory
    behind a CXL link counts as pmem, too: slow and large.
 
-That such a node is in `has_normal_memory` does not make it ordinary: persistent memory that was there at boot is in it,
-too. A node with memory that is not in this list has movable memory only, whatever its kind: the kernel can give its pages
-to programs, but cannot keep there what it needs itself for them.
+That such a node is in `has_normal_memory` does not make it ordinary: persistent memory that was there at boot is in
+it, too. A node with memory that is not in this list has movable memory only, whatever its kind: the kernel can give its
+pages to programs, but cannot keep there what it needs itself for them.
 """
 
 import re

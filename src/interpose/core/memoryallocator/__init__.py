@@ -1,0 +1,1 @@
+"""Selection of memory nodes for containers: pure functions and one object over a topology."""
