@@ -128,13 +128,16 @@ async def test_pods_are_seen_when_their_container_runs(tmp_path: Path) -> None:
 
 
 def test_what_is_left_of_pods_is_found(tmp_path: Path, pods: Sequence[Seen]) -> None:
-    """Cgroups, and folders of the runtime."""
+    """Cgroups with all that is in them, and folders of the runtime."""
     (tmp_path / "run/sandboxes/s").mkdir(parents=True)
 
     left = node(tmp_path).leftovers()
 
-    assert str(tmp_path / "run/sandboxes/s") in left
-    assert len(left) == 4
+    cgroups = [Path(path) for path in left if path.startswith(str(Places(tmp_path).cgroups))]
+    assert [path for path in left if Path(path) not in cgroups] == [str(tmp_path / "run/sandboxes/s")]
+    assert sorted(path.parent.name for path in cgroups if path.name == "kubepods") == ["cpu", "cpuset", "memory"]
+    containers = {Places(tmp_path).cgroups / "cpu" / pod.directory(Level.CONTAINER) for pod in pods}
+    assert containers <= set(cgroups)
 
 
 def test_processes_are_found_by_the_folder(tmp_path: Path) -> None:
