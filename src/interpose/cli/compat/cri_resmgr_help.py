@@ -49,6 +49,10 @@ MODULES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "IdleCPUClass": "has no effect",
             "DynamicPoolTypes": "[{Name: batch, Namespaces: [batch-*], AllocatorPriority: 2}]",
         },
+        "policy.external": {
+            "EntryPoint": "name of an entry point of an installed package, in the group interpose.policies",
+            "Options": "keys that the policy of the package defines",
+        },
     }
 )
 
