@@ -21,7 +21,7 @@ import grpc
 
 from bench.contestants import CACHED_BYTECODE
 from interpose._pb import cri_pb2
-from tests.support.lab.containerd import CONFIG, Containerd
+from tests.support.lab.containerd import Containerd
 from tests.support.lab.cri import CriClient
 from tests.support.lab.pods import CGROUPS
 from tests.support.lab.processes import Child, LabError, wait_for
@@ -58,10 +58,7 @@ class Daemon(Protocol):
 class BenchContainerd(Containerd):
     """With overlayfs and pods in networks of their own, as on a node."""
 
-    def start_unready(self) -> None:
-        config = CONFIG.format(folder=self.folder).replace('snapshotter = "native"', 'snapshotter = "overlayfs"')
-        self._config.write_text(config)
-        self._child = Child(["containerd", "--config", str(self._config)], log=self.log)
+    snapshotter = "overlayfs"
 
     def start_again(self) -> None:
         """Do not wait until it answers."""

@@ -26,4 +26,6 @@ need kubectl kubernetes-client
 if [ ${#missing[@]} != 0 ]; then
     apt_install "${missing[@]}" || echo "the tests that need them will be skipped" >&2
 fi
+# Runtimes of other suites, beside those of the machine.
+tools/e2e_runtimes.sh
 exit 0

@@ -23,7 +23,6 @@ from conformance.table import named_points
 from conformance.world import World, write_network
 from tests.support.lab.containerd import Containerd
 from tests.support.lab.cri import CriClient
-from tests.support.lab.images import import_with_ctr
 from tests.support.lab.processes import missing_programs
 from tests.support.lab.runtime import Runtime
 from tests.support.net.subnets import reserved_subnet
@@ -180,7 +179,7 @@ def of_containerd(request: pytest.FixtureRequest, folder: Path, archives: list[P
     with reserved_subnet() as subnet:
         write_network(place / "cni", f"{subnet}0/24")
         with Containerd(place) as running:
-            import_with_ctr(running.socket, archives)
+            running.import_archives(archives)
             # With dozens of containers in one pod its shim loses track of the sandbox now and then.
             findings = try_points(points, running.socket, folder, shelf, home=False)
         return Tried(findings=findings, left={})

@@ -160,7 +160,7 @@ def test_every_call_of_a_pods_life(containerd: Containerd, scratch: Path, versio
             ask = cri.ExecRequest(container_id=told.container_id, cmd=["true"], stdout=True)
             token = client.call("Exec", ask).url.rpartition("/")[2]
         failed = client.outcome("StartContainer", cri.StartContainerRequest(container_id="nowhere"))
-        assert client.outcome("GetContainerEvents").code == "UNIMPLEMENTED"
+        assert client.outcome("CheckpointPod").code == "UNIMPLEMENTED"
         auth = cri.AuthConfig(username="me", password=REGISTRY)
         pull = cri.PullImageRequest(image=cri.ImageSpec(image="localhost/absent:latest"), auth=auth)
         assert client.outcome("PullImage", pull).code != "OK"
@@ -185,9 +185,9 @@ def test_every_call_of_a_pods_life(containerd: Containerd, scratch: Path, versio
     assert only(first, "UpdateContainerResources").reply == {}
 
     errors = {one.name: one.error for one in ours if one.error}
-    assert set(errors) == {"StartContainer", "GetContainerEvents", "PullImage"}
+    assert set(errors) == {"StartContainer", "CheckpointPod", "PullImage"}
     assert errors["StartContainer"] == f"{failed.code}: {failed.details}"
-    assert errors["GetContainerEvents"].startswith("UNIMPLEMENTED: ")
+    assert errors["CheckpointPod"].startswith("UNIMPLEMENTED: ")
     assert Counter(one.name for one in ours)["StartContainer"] == 3
     assert "of an earlier run" not in text
     everything = text + resmgr.log.read_text()

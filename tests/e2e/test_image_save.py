@@ -97,23 +97,17 @@ def test_containerd_imports_it(archive: Path, scratch: Path) -> None:
     if reason := Containerd.missing():
         pytest.skip(f"no containerd: {reason}")
     with Containerd(scratch / "c") as containerd:
-        ctr = ["ctr", "-a", str(containerd.socket), "-n", "k8s.io"]
-
-        def run(*arguments: str) -> str:
-            argv = [*ctr, *arguments]
-            return subprocess.run(argv, capture_output=True, text=True, timeout=WAIT_LIMIT, check=True).stdout
-
-        run("images", "import", "--snapshotter", "native", str(archive))
-        names = run("images", "ls", "-q").split()
+        containerd.ctr("images", "import", "--snapshotter", "native", str(archive))
+        names = containerd.ctr("images", "ls", "-q").split()
         assert set(IMAGES) <= set(names)
         assert set(ids(archive).values()) <= set(names)  # as CRI knows them
         mounted = scratch / "mounted"
         mounted.mkdir()
-        run("images", "mount", "--snapshotter", "native", ODD, str(mounted))
+        containerd.ctr("images", "mount", "--snapshotter", "native", ODD, str(mounted))
         try:
             kept = (mounted / "d/file").stat()
             assert (kept.st_uid, kept.st_gid, kept.st_mode & 0o7777, kept.st_nlink) == (5, 6, 0o4750, 2)
             assert (mounted / "link").readlink().as_posix() == "d/file"
             assert sorted(path.name for path in (mounted / "d").iterdir()) == ["file", "same"]
         finally:
-            run("images", "unmount", "--rm", "--snapshotter", "native", str(mounted))
+            containerd.ctr("images", "unmount", "--rm", "--snapshotter", "native", str(mounted))

@@ -1,5 +1,6 @@
-"""The whole chain on one machine without Kubernetes: `interpose pod`, the relay with a hook server and a policy, our
-own runtime. In processes of their own, and with the runtime in the relay's process; values are those of the kernel.
+"""The whole chain on one machine without Kubernetes: `interpose pod`, the relay with a hook server and a policy, a
+runtime: our own, in a process of its own or in the relay's, or a containerd of each version that is there. Values are
+those of the kernel.
 """
 
 from __future__ import annotations
@@ -17,9 +18,12 @@ import pytest
 from interpose.hooks.api.hookpoint import HookPoint
 from interpose.testing.eventually import WAIT_LIMIT
 from interpose.testing.hookserver import response_to
+from tests.support.lab.containerd import Containerd
 from tests.support.lab.dumps import calls, methods
-from tests.support.lab.embedded import AS_NOBODY, NOBODY, EmbeddedRelay, NobodysRuntime
+from tests.support.lab.embedded import EmbeddedRelay
 from tests.support.lab.hook_plugin import HookPlugin
+from tests.support.lab.images import build_archives, default_images
+from tests.support.lab.installations import INSTALLATIONS, candidates
 from tests.support.lab.pod.run import PodCommand, pod_image
 from tests.support.lab.pods import CGROUPS, remove_groups
 from tests.support.lab.policy_pods import PolicyRelay
@@ -71,26 +75,19 @@ def control(group: str, name: str) -> str:
     return (CGROUPS / name.partition(".")[0] / group / name).read_text().strip()
 
 
-@pytest.fixture(scope="module", params=["processes", "embedded"])
+OURS: Final = ("processes", "embedded")
+
+
+@pytest.fixture(scope="module", params=candidates(OURS))
 def chain(request: pytest.FixtureRequest, two_cpus: None) -> Iterator[Chain]:
     """`interpose pod run` through the relay; every part is started as somebody would."""
-    if reason := Runtime.missing():
-        pytest.skip(f"no runtime: {reason}")
     folder = Path(tempfile.mkdtemp(prefix="interpose-"))
     recording = folder / "all.crirec"
-    runtime = Runtime(folder / "r")
-    runtime.folder.mkdir()
     options = (*POLICY, "--record", str(recording))
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        if request.param == "processes":
-            stack.enter_context(runtime)
-            relay = PolicyRelay(folder / "relay", runtime.socket, *options)
-        else:
-            stack.callback(runtime.__exit__)
-            relay = EmbeddedRelay(folder / "relay", runtime, *options)
-        runtime.import_archives([pod_image(folder)])
-        stack.enter_context(relay)
+        begin = _ours if request.param in OURS else _containerd
+        relay = begin(stack, folder, request.param, options)
         plugin = stack.enter_context(HookPlugin(folder / "plugin.sock"))
         plugin.answers[HookPoint.PRE_CREATE_CONTAINER] = mark
         stack.enter_context(relay.registered("marker", plugin.socket))
@@ -99,6 +96,31 @@ def chain(request: pytest.FixtureRequest, two_cpus: None) -> Iterator[Chain]:
         stack.callback(pods.run, "rm", "--all", "--grace", "0", code=None)
         said = pods.run("run", "-f", DATA / "chain.yaml").stderr
         yield Chain(pods=pods, relay=relay, plugin=plugin, recording=recording, said=said)
+
+
+def _ours(stack: ExitStack, folder: Path, how: str, options: tuple[str, ...]) -> PolicyRelay:
+    """Our runtime with the image, and the relay that it is behind or in."""
+    if reason := Runtime.missing():
+        pytest.skip(f"no runtime: {reason}")
+    runtime = Runtime(folder / "r")
+    runtime.folder.mkdir()
+    if how == "processes":
+        stack.enter_context(runtime)
+        relay = PolicyRelay(folder / "relay", runtime.socket, *options)
+    else:
+        stack.callback(runtime.__exit__)
+        relay = EmbeddedRelay(folder / "relay", runtime, *options)
+    runtime.import_archives([pod_image(folder)])
+    return stack.enter_context(relay)
+
+
+def _containerd(stack: ExitStack, folder: Path, name: str, options: tuple[str, ...]) -> PolicyRelay:
+    """This containerd with the images, and the relay in front of it."""
+    if reason := INSTALLATIONS[name].missing():
+        pytest.skip(f"no {name}: {reason}")
+    daemon = stack.enter_context(Containerd(folder / "c", INSTALLATIONS[name]))
+    daemon.import_archives([*build_archives(folder, default_images()[:1]), pod_image(folder)])
+    return stack.enter_context(PolicyRelay(folder / "relay", daemon.socket, *options))
 
 
 def test_pods_come_up_through_the_chain(chain: Chain) -> None:
@@ -159,56 +181,3 @@ def test_a_pod_that_goes_gives_its_cpus_back(chain: Chain) -> None:
     assert chain.relay.exclusive() == {"db": "1"}
     chain.pods.run("rm", "--all")
     assert chain.pods.document("ls") == []
-
-
-# -- ordinary processes
-
-
-def ordinary(pods: PodCommand) -> None:
-    """A job and a service, from their begin to their end."""
-    try:
-        pods.run("run", "-f", DATA / "plain.yaml")
-        rows = {row["name"]: row["status"] for row in pods.document("ls")}
-        assert rows == {"job": "Completed", "service": "Running"}
-        assert pods.run("logs", "job").stdout == "hello world\n"
-        assert pods.run("exec", "service", "--", "sh", "-c", "echo here; exit 3", code=3).stdout == "here\n"
-        pods.run("stop", "service")
-        assert pods.run("logs", "service").stdout == "hello\nbye\n"
-        (one,) = pods.document("status", "service")["containers"]
-        assert (one["state"], one["exitCode"], one["reason"]) == ("Exited", 0, "Completed")
-    finally:
-        pods.run("rm", "--all", "--grace", "0", code=None)
-    assert pods.document("ls") == []
-
-
-def test_the_plain_executor_runs_pods_as_root(scratch: Path) -> None:
-    """Without runc: ordinary processes in the image's files and in a cgroup."""
-    if reason := Runtime.missing():
-        pytest.skip(f"no runtime: {reason}")
-    runtime = Runtime(scratch / "r", executor="plain")
-    runtime.folder.mkdir()
-    with runtime:
-        runtime.import_archives([pod_image(scratch)])
-        pods = PodCommand(folder=scratch, socket=runtime.socket, cgroup=f"/{scratch.name}")
-        try:
-            ordinary(pods)
-        finally:
-            remove_groups(pods.cgroup)
-        assert runtime.leftovers() == {}
-
-
-def test_anybody_can_run_pods(scratch: Path) -> None:
-    """Without root: runtime, images and pods of a user who may do nothing else."""
-    if reason := NobodysRuntime.missing():
-        pytest.skip(f"not possible: {reason}")
-    scratch.chmod(0o755)
-    runtime = NobodysRuntime(scratch / "r")
-    runtime.folder.mkdir()
-    with runtime:
-        archive = pod_image(scratch)
-        runtime.import_archives([archive])
-        pods = PodCommand(folder=scratch / "p", socket=runtime.socket, cgroup="/pods", prefix=AS_NOBODY)
-        pods.folder.mkdir()
-        shutil.chown(pods.folder, NOBODY, NOBODY)
-        ordinary(pods)
-        assert runtime.leftovers() == {}

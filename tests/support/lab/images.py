@@ -10,13 +10,11 @@ import hashlib
 import io
 import json
 import shutil
-import subprocess
 import tarfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interpose.testing.eventually import WAIT_LIMIT
 from tests.support.lab.processes import LabError
 
 if TYPE_CHECKING:
@@ -102,20 +100,6 @@ def build_archives(folder: Path, specs: Sequence[ImageSpec]) -> list[Path]:
         path.write_bytes(archive(spec, content))
         paths.append(path)
     return paths
-
-
-def import_with_ctr(socket: Path, archives: Sequence[Path]) -> None:
-    """Load archives into the namespace that the CRI plugin of containerd uses."""
-    for path in archives:
-        done = subprocess.run(
-            ["ctr", "-a", str(socket), "-n", "k8s.io", "images", "import", str(path)],
-            capture_output=True,
-            text=True,
-            timeout=WAIT_LIMIT,
-            check=False,
-        )
-        if done.returncode != 0:
-            raise LabError(f"ctr images import {path}: {done.stdout}{done.stderr}")
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes, mode: int = 0o644) -> None:

@@ -22,7 +22,6 @@ from tests.support.lab.images import (
     archive,
     build_archives,
     default_images,
-    import_with_ctr,
     layer,
 )
 from tests.support.lab.kill.leftovers import Leftovers
@@ -156,7 +155,7 @@ def containerd_node(folder: Path, subnet: str) -> Iterator[PodNode]:
     daemon = Containerd(folder / "node")
     _network(daemon.folder / "cni", folder, subnet)
     with daemon:
-        import_with_ctr(daemon.socket, [*build_archives(folder, default_images()[:1]), pod_image(folder)])
+        daemon.import_archives([*build_archives(folder, default_images()[:1]), pod_image(folder)])
         with _node(folder, daemon, subnet) as node:
             yield node
 
