@@ -79,13 +79,8 @@ class Bench:
 
     def stream(self, method: str, **fields: Any) -> Any:
         """A server-streaming call in flight."""
-        request, reply = message_classes(method)
-        starter = self.client.channel.unary_stream(
-            self.client.path(method),
-            request_serializer=request.SerializeToString,
-            response_deserializer=reply.FromString,
-        )
-        return starter(request(**fields), timeout=DEADLINE)
+        request, _ = message_classes(method)
+        return self.client.stream(method, request(**fields), timeout=DEADLINE)
 
     # -- pods
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Any
-
-import grpc
+from typing import TYPE_CHECKING
 
 from conformance.bench import eventually
 from conformance.points import Group, Point
 from interpose._pb import cri_pb2 as cri
-from interpose.testing.eventually import WAIT_LIMIT
-from tests.support.lab.cri import CriClient
+from tests.support.lab.cri import CriClient, EventListener
 
 if TYPE_CHECKING:
     from conformance.bench import Bench
@@ -20,51 +16,20 @@ _LARGE = 12 << 20
 _TOO_LARGE = 17 << 20
 
 
-class _Listener:
-    """Everything that an event stream says, gathered in a thread of its own."""
-
-    def __init__(self, bench: Bench) -> None:
-        self.events: list[Any] = []
-        self.code = ""
-        self._call = bench.stream("GetContainerEvents")
-        self._thread = threading.Thread(target=self._listen, daemon=True)
-        self._thread.start()
-        bench.later(self.close)
-
-    def _listen(self) -> None:
-        try:
-            for event in self._call:
-                self.events.append(event)
-        except grpc.RpcError as error:
-            self.code = error.code().name
-
-    def close(self) -> None:
-        self._call.cancel()
-        self._thread.join(WAIT_LIMIT)
-
-    def subscribed(self, bench: Bench) -> None:
-        """Make pods until one is has_event of: nothing else says that the stream has begun."""
-
-        def has_event() -> bool:
-            if self.code:
-                raise AssertionError(f"the stream of events ended with {self.code}")
-            bench.pod().remove()
-            return bool(self.events)
-
-        eventually(has_event, "the stream of events to begin")
-
-    def of(self, object_id: str) -> list[Any]:
-        return [event for event in list(self.events) if event.container_id == object_id]
-
-    def kinds(self, object_id: str) -> list[int]:
-        return [event.container_event_type for event in self.of(object_id)]
-
-
-def _listen(bench: Bench) -> _Listener:
+def _listen(bench: Bench) -> EventListener:
     if (code := bench.client.outcome("GetContainerEvents", timeout=0.2).code) != "DEADLINE_EXCEEDED":
         raise AssertionError(f"GetContainerEvents: {code}")
-    listener = _Listener(bench)
-    listener.subscribed(bench)
+    listener = EventListener(bench.client)
+    bench.later(listener.close)
+
+    def has_event() -> bool:
+        if listener.code:
+            raise AssertionError(f"the stream of events ended with {listener.code}")
+        bench.pod().remove()
+        return bool(listener.events)
+
+    # Pods come and go until there is one: nothing else says that the stream has begun.
+    eventually(has_event, "the stream of events to begin")
     return listener
 
 

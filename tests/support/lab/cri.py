@@ -6,6 +6,7 @@ client is one channel with its own connection; both API versions use the same me
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -73,6 +74,16 @@ class CriClient:
         )
         return unary(request_class() if request is None else request, timeout=timeout)
 
+    def stream(self, method: str, request: Message | None = None, *, timeout: float = WAIT_LIMIT) -> Any:
+        """A server-streaming call in flight."""
+        request_class, reply_class = message_classes(method)
+        starter = self.channel.unary_stream(
+            self.path(method),
+            request_serializer=request_class.SerializeToString,
+            response_deserializer=reply_class.FromString,
+        )
+        return starter(request_class() if request is None else request, timeout=timeout)
+
     def outcome(
         self,
         method: str,
@@ -104,6 +115,43 @@ class CriClient:
 
     def path(self, method: str) -> str:
         return method if method.startswith("/") else f"/runtime.{self.version}.{service_of(method)}/{method}"
+
+
+class EventListener:
+    """A subscriber, as an evented kubelet is one: all that its stream says, gathered in a thread until it is closed."""
+
+    def __init__(self, client: CriClient) -> None:
+        self.events: list[Any] = []
+        self.code = ""
+        """How the stream ended; empty as long as it goes on."""
+        self._call = client.stream("GetContainerEvents")
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._call.cancel()
+        self._thread.join(WAIT_LIMIT)
+
+    def of(self, object_id: str) -> list[Any]:
+        """The events of a container or pod, in the order they came."""
+        return [event for event in list(self.events) if event.container_id == object_id]
+
+    def kinds(self, object_id: str) -> list[int]:
+        """What they say."""
+        return [event.container_event_type for event in self.of(object_id)]
+
+    def _listen(self) -> None:
+        try:
+            for event in self._call:
+                self.events.append(event)
+        except grpc.RpcError as error:
+            self.code = error.code().name
 
 
 def service_of(method: str) -> str:
