@@ -1,7 +1,7 @@
 """What a decision of a policy costs on a large machine: containers come, go and come again, nothing is carried out.
 
 Four sockets with 256 CPUs and 500 containers: some with CPUs of their own, some with a part of one, some with nothing.
-Every call is timed by itself, of the policy alone and with the ledger around it. It never waits, so what counts is CPU
+Every call is timed by itself, of the policy alone and with allocations around it. It never waits, so what counts is CPU
 time: the machine may be busy. The order is the same in every run. Progress goes to stderr, tables to stdout.
 """
 
@@ -197,7 +197,7 @@ def best(rounds: int, once: Callable[[], Times]) -> Times:
 
 
 def decisions(topology: Topology, count: int, rounds: int) -> Iterator[tuple[str, str, Times]]:
-    """Each policy alone, and in a ledger."""
+    """Each policy alone, and with allocations around it."""
     for contestant in CONTESTANTS:
         print(f"{contestant.title}: {count} containers", file=sys.stderr, flush=True)
         wanted = containers(count, contestant, SIZES)
@@ -205,15 +205,15 @@ def decisions(topology: Topology, count: int, rounds: int) -> Iterator[tuple[str
         def alone(contestant: Contestant = contestant, wanted: Sequence[Request] = wanted) -> Times:
             return measure(contestant.policy(topology), wanted, TURNS)
 
-        def in_ledger(contestant: Contestant = contestant, wanted: Sequence[Request] = wanted) -> Times:
+        def in_allocations(contestant: Contestant = contestant, wanted: Sequence[Request] = wanted) -> Times:
             return measure(Allocations(contestant.policy(topology), time.time), wanted, TURNS)
 
         yield contestant.title, "policy", best(rounds, alone)
-        yield contestant.title, "ledger", best(rounds, in_ledger)
+        yield contestant.title, "allocations", best(rounds, in_allocations)
 
 
 def growth(topology: Topology, rounds: int) -> Iterator[tuple[str, Mapping[int, float]]]:
-    """Mean seconds of a call with the ledger, by number of containers; few have a CPU of their own, so that all fit."""
+    """Mean seconds of a call with allocations, by number of containers; few have CPUs of their own, so that all fit."""
     for contestant in CONTESTANTS:
         print(f"{contestant.title}: growth", file=sys.stderr, flush=True)
         means = {}

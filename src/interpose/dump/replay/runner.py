@@ -1,6 +1,6 @@
 """Making recorded calls again at a runtime: the part that acts.
 
-What is made is in the books before anybody can stop us, so that it can be removed. Stopping waits for calls in flight:
+What is made is noted before the replay can be stopped, so that it can be removed. Stopping waits for calls in flight:
 one that is cut off may have made something nobody knows of. A runtime that does not answer any more is a fact of the
 report, never an error that loses it.
 """
