@@ -82,6 +82,12 @@ class PolicyCounters:
             text = "What a container asks for was estimated"
             self._rate_limited.log(logging.WARNING, text, key=container, container=container, err=problem)
 
+    def log_missing_hints(self, container: str, problems: Iterable[str]) -> None:
+        """Log why it is not known what a container is near to."""
+        for problem in problems:
+            text = "Topology hints of a container are missing"
+            self._rate_limited.log(logging.WARNING, text, key=container, container=container, err=problem)
+
     def count_overrides(self, call: Call, overrides: Iterable[Override]) -> None:
         """Count and log values that the policy replaced."""
         for override in overrides:

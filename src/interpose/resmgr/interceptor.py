@@ -13,7 +13,7 @@ from typing import NamedTuple
 from interpose.core.model.cpuset import EMPTY
 from interpose.core.model.pod import ContainerState, Pod
 from interpose.core.policy.decision import Assignment, Decision, RefusalKind
-from interpose.core.policy.names import NONE
+from interpose.core.policy.names import NONE, READS_HINTS
 from interpose.core.policy.request import Key, Request
 from interpose.cri.errors import OpaqueMessageError, UnreadableMessageError
 from interpose.cri.store import convert
@@ -25,6 +25,7 @@ from interpose.resmgr.barriers import REFRESH_TIMEOUT, CallBarriers, caller_requ
 from interpose.resmgr.container_request import make_request
 from interpose.resmgr.control.pod_quotas import quota_directory
 from interpose.resmgr.counters import PolicyCounters
+from interpose.resmgr.hints.resolver import HintResolver
 from interpose.resmgr.request_edits import write_create, write_fallback
 from interpose.resmgr.resize import ResizeHandler
 from interpose.resmgr.state.grant_annotation import ANNOTATION, grant_note
@@ -44,8 +45,17 @@ class PolicyInterceptor:
 
     name = "policy"
 
-    def __init__(self, tracker: AllocationTracker, *, clock: Callable[[], float], now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        tracker: AllocationTracker,
+        *,
+        hints: HintResolver | None = None,
+        clock: Callable[[], float],
+        now: Callable[[], float],
+    ) -> None:
+        """`hints` finds topology hints of new containers, for policies that read them."""
         self.tracker = tracker
+        self._hints = hints
         self._clock = clock
         self.counters = PolicyCounters(now)
         self._barriers = CallBarriers(tracker, self.counters, clock)
@@ -137,6 +147,10 @@ class PolicyInterceptor:
         result = make_request(container, pod, command=command, args=args, capacity=self.tracker.capacity)
         request = result.request
         self.counters.log_estimate(request.title, result.problems)
+        if self._hints is not None and self.tracker.configuration.policy in READS_HINTS:
+            hints, problems = await self._hints.resolve(request, message.config, self.tracker.topology)
+            request = replace(request, hints=hints)
+            self.counters.log_missing_hints(request.title, problems)
         await self._barriers.refresh(call, self._find_neighbours(request.key))
         reservation = self._decide(request)
         if reservation.decision.refusal is not None and reservation.decision.refusal.kind is RefusalKind.EXHAUSTED:

@@ -50,6 +50,8 @@ from interpose.resmgr.config.files import ConfigFiles
 from interpose.resmgr.config.server import ConfigServer, ConfigSocket, bind_config_socket
 from interpose.resmgr.config.sources import HostAccess, Sources
 from interpose.resmgr.handover import decode_handover, encode_handover
+from interpose.resmgr.hints.devices import DeviceHints
+from interpose.resmgr.hints.resolver import HintResolver
 from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.metrics import policy_collector, state_collector
 from interpose.resmgr.pool_balancer import PoolBalancer
@@ -86,14 +88,19 @@ class PolicyParts(NamedTuple):
 
 
 def connect_tracker(
-    tracker: AllocationTracker, make: MakePolicy, *, clock: Callable[[], float], now: Callable[[], float]
+    tracker: AllocationTracker,
+    make: MakePolicy,
+    *,
+    hints: HintResolver | None = None,
+    clock: Callable[[], float],
+    now: Callable[[], float],
 ) -> PolicyParts:
     """The parts around a tracker, connected to the events of its store, its starts and its synchronizer."""
     restorer = ContainerRestorer(tracker, clock)
     tracker.store.on_container = tracker.on_container
     tracker.starts.on_lost = tracker.on_update_lost
     tracker.sync.on_listed = restorer.on_listed
-    interceptor = PolicyInterceptor(tracker, clock=clock, now=now)
+    interceptor = PolicyInterceptor(tracker, hints=hints, clock=clock, now=now)
     return PolicyParts(interceptor, restorer, Reconfigurer(tracker, make, clock, now), AllocationReconciler(tracker))
 
 
@@ -225,7 +232,8 @@ class PolicyService:
             clock=clock,
             now=time.time,
         )
-        parts = connect_tracker(tracker, make_policy, clock=clock, now=time.time)
+        hints = HintResolver(DeviceHints(self._settings.host_root).find)
+        parts = connect_tracker(tracker, make_policy, hints=hints, clock=clock, now=time.time)
         parts.restorer.load(self._state.policy, self._state.entries, reset=self._state.reset)
         parts.restorer.expect(self._pending)
         tracker.pod_quotas.restore(self._state.pod_quotas)

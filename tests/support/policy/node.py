@@ -18,6 +18,7 @@ from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
 from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.hints.resolver import HintResolver
 from interpose.resmgr.service import connect_tracker, make_policy
 from interpose.resmgr.tracker import AllocationTracker
 from interpose.testing.eventually import eventually
@@ -44,6 +45,7 @@ class PolicyNode:
         configuration: Configuration | None = None,
         *,
         make: Callable[[Configuration, Topology], Policy] = make_policy,
+        hints: HintResolver | None = None,
     ) -> None:
         self.runtime = FakeRuntime()
         self.store = Store()
@@ -63,7 +65,7 @@ class PolicyNode:
             clock=self.now,
             now=lambda: 1_700_000_000.0,
         )
-        parts = connect_tracker(self.tracker, make, clock=self.now, now=lambda: 1_700_000_000.0)
+        parts = connect_tracker(self.tracker, make, hints=hints, clock=self.now, now=lambda: 1_700_000_000.0)
         self.interceptor, self.restorer, self.reconfigurer, self.reconciler = parts
         self.sync.on_started = self.starts.on_running
 

@@ -8,12 +8,22 @@ import pytest
 
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cpuset import CpuSet
-from interpose.core.policy.decision import Assignment
+from interpose.core.policy.api import Setup
+from interpose.core.policy.constraints import make_setup
+from interpose.core.policy.decision import Assignment, Decision, Grant
+from interpose.core.policy.request import Request
+from interpose.core.policy.static.options import StaticOptions
+from interpose.core.policy.static.policy import StaticPolicy
+from interpose.core.topology.hints import TopologyHint
+from interpose.core.topology.topology import Topology
 from interpose.cri.methods import METHODS
 from interpose.cri.parser import CriParser
 from interpose.net.grpc.status import Code
 from interpose.relay.api import CLIENT, Body, Call, Reply
 from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.hints.devices import DeviceHint
+from interpose.resmgr.hints.resolver import HintResolver
+from interpose.resmgr.hints.rules import HintPath
 from interpose.resmgr.state.grant_annotation import ANNOTATION, read_note
 from interpose.testing.eventually import eventually
 from interpose.testing.pods import container_config, linux_resources, pod_config
@@ -362,3 +372,51 @@ async def test_one_that_the_runtime_has_lost_has_no_twin(node: PolicyNode, calle
     assert [key.duplicate for key in node.tracker.allocations.by_key if key.pod_id == pod[0]] == [0]
     assert first not in node.store.containers
     assert second in node.tracker.allocations.by_id
+
+
+async def patient(ended: asyncio.Future[None]) -> None:
+    """A limit of looking up hints that is never reached."""
+    await ended
+
+
+class HintReader(StaticPolicy):
+    """Policy static that remembers the hints of the requests that it sees."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup, StaticOptions())
+        self.seen: list[tuple[TopologyHint, ...]] = []
+
+    def allocate(self, request: Request, held: Grant | None = None) -> Decision:
+        self.seen.append(request.hints)
+        return super().allocate(request, held)
+
+
+@pytest.mark.parametrize(("name", "hinted"), [("external", True), ("static", False)])
+async def test_hints_are_looked_up_for_policies_that_read_them(
+    name: str, hinted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Others need not wait for that. Why some are missing is in the log."""
+    found = TopologyHint(provider="/sys/devices/x", nodes=CpuSet.of((1,)))
+
+    def find(path: HintPath) -> tuple[DeviceHint, ...]:
+        if path.path == "/bug":
+            raise KeyError("oh")
+        return (DeviceHint("/sys/devices/x/disk", found),)
+
+    def make(configuration: Configuration, topology: Topology) -> HintReader:
+        return HintReader(make_setup(topology, configuration.available, configuration.reserved))
+
+    chosen = Configuration(policy=name, reserved=CpuSet.of((0,)), origin="test")
+    node = PolicyNode(configuration=chosen, make=make, hints=HintResolver(find, limit=patient))
+    await node.start()
+    caller = ManagerCaller(node)
+    pod = caller.pod("db")
+    config = container_config(pod[1], resources=linux_resources(cpu_request=100))
+    config.mounts.extend(cri.Mount(host_path=path, container_path=path) for path in ("/data", "/bug"))
+    reply = await caller(cri.CreateContainerRequest(pod_sandbox_id=pod[0], config=config, sandbox_config=pod[1]))
+    policy = node.tracker.allocations.policy
+    assert isinstance(policy, HintReader)
+    assert reply.code == Code.OK
+    assert policy.seen == [(found,) if hinted else ()]
+    assert ("Topology hints of a container are missing" in caplog.text) is hinted
+    await node.close()

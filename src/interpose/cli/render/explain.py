@@ -24,6 +24,8 @@ _SOURCES: Final[Mapping[str, str]] = {
     "resize": "as it was last resized",
     "manifest": "as its manifest says",
 }
+# Of a topology hint.
+_PLACES: Final[Mapping[str, str]] = {"nodes": "NUMA node", "packages": "package", "cpus": "CPUs"}
 
 
 class _Value(NamedTuple):
@@ -51,7 +53,10 @@ def explain_text(answer: object, width: int = WIDTH) -> str:
     lines = [f"{or_dash(about.get('container'))}  ({', '.join(_identity(about))})", ""]
     if refused := group(about.get("refused")):
         lines += _labelled("Refused", _refused(refused), width)
-    lines += _labelled("Asked for", _requested(group(decision.get("request"))), width)
+    request = group(decision.get("request"))
+    lines += _labelled("Asked for", _requested(request), width)
+    for hint in groups(request.get("hints")):
+        lines += _labelled("Near", _near(hint), width, "/")
     candidates = groups(decision.get("candidates"))
     if candidates:
         lines += ["Choices", *candidates_lines(candidates, "  ", width)]
@@ -100,6 +105,11 @@ def _requested(request: Mapping[str, Any]) -> str:
     parts += [f"{or_dash(name)} {or_dash(count)}" for name, count in group(request.get("extended")).items()]
     source = str(request.get("source"))
     return f"{', '.join(parts)}; {_SOURCES.get(source, or_dash(source))}"
+
+
+def _near(hint: Mapping[str, Any]) -> str:
+    places = [f"{title} {hint[key]}" for key, title in _PLACES.items() if hint.get(key)]
+    return f"{', '.join(places)}: {or_dash(hint.get('provider'))}"
 
 
 def _granted(decision: Mapping[str, Any]) -> str:

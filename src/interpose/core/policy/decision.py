@@ -9,6 +9,7 @@ from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.resources import empty_map
 from interpose.core.policy.request import Key, Request
+from interpose.core.topology.hints import hint_record
 
 NO_QUOTA: Final = -1  # a CFS quota in CRI and on cgroup v1: none
 
@@ -104,7 +105,7 @@ def decision_record(
 
 
 def request_record(request: Request) -> dict[str, Any]:
-    """The amounts of a request as plain values."""
+    """The amounts of a request and its topology hints as plain values."""
     amounts = request.amounts
     return {
         "qos": request.qos.value,
@@ -114,6 +115,7 @@ def request_record(request: Request) -> dict[str, Any]:
         "memory_limit": amounts.memory_limit,
         "extended": dict(amounts.extended),
         "source": amounts.source.value,
+        "hints": [hint_record(hint) for hint in request.hints],
     }
 
 

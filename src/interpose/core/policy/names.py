@@ -10,6 +10,7 @@ class NamedPolicy(NamedTuple):
     name: str
     description: str
     aliases: tuple[str, ...] = ()
+    reads_hints: bool = False  # whether it looks at the topology hints of requests, which have to be found out
 
 
 POLICIES: Final = (
@@ -19,9 +20,10 @@ POLICIES: Final = (
     NamedPolicy("static-pools", "pools of CPUs set up by hand, as CPU Manager for Kubernetes (CMK)", ("stp",)),
     NamedPolicy("podpools", "pools of CPUs for whole pods, in instances of a size and for a number of pods"),
     NamedPolicy("dynamic-pools", "pools of CPUs that grow and shrink with requests and load"),
-    NamedPolicy("external", "a policy of an installed Python package, found by its entry point"),
+    NamedPolicy("external", "a policy of an installed Python package, found by its entry point", reads_hints=True),
 )
 NONE: Final = "none"
+READS_HINTS: Final = frozenset(policy.name for policy in POLICIES if policy.reads_hints)
 # Of the variables of containers that policies read. Requests are kept, and have no others.
 VARIABLE_PREFIXES: Final = ("CMK_", "STP_")
 

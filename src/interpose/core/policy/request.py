@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.resources import empty_map
+from interpose.core.topology.hints import TopologyHint
 
 
 class Key(NamedTuple):
@@ -68,6 +69,8 @@ class Request:
     args: tuple[str, ...] = ()
     # Of a container that runs already, whose command the runtime does not report: the details of its earlier grants.
     recalled: Mapping[str, str] = field(default_factory=empty_map)
+    # What its devices and mounts are near to. Of containers that run already it is not known: what they hold counts.
+    hints: tuple[TopologyHint, ...] = ()
 
     @property
     def milli(self) -> int:

@@ -190,3 +190,12 @@ def test_a_refusal_is_explained_without_what_it_has_not() -> None:
     assert not any(line.startswith(("Got", "VALUE", "Writing")) for line in shown)
     once = explain_text({**answer, "refused": {"at": "10:00", "times": 1}}).splitlines()
     assert once[2] == "Refused       at 10:00; it does not run"
+
+
+def test_what_a_container_is_near_to_is_shown() -> None:
+    """Each device with its place; a relay of an older version says nothing of it."""
+    near = {"provider": "/sys/devices/pci0000:80/0000:81:00.0", "nodes": "1", "cpus": "8-15", "packages": ""}
+    request = {**DECISION["request"], "hints": [near, {"packages": "0"}]}
+    lines = explain_text({**ANSWER, "decision": {**DECISION, "request": request}}).splitlines()
+    assert "Near          NUMA node 1, CPUs 8-15: /sys/devices/pci0000:80/0000:81:00.0" in lines
+    assert "Near          package 0: -" in lines

@@ -7,6 +7,7 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, RefusalKind, decision_record
 from interpose.core.policy.request import Amounts, Key, Request, RequestSource
+from interpose.core.topology.hints import TopologyHint
 
 KEY, OTHER, STRANGER = Key("pod-1", "app"), Key("pod-2", "web"), Key("pod-3", "gone", 4)
 
@@ -28,6 +29,7 @@ def test_a_decision_is_told_completely() -> None:
         pod="web",
         qos=KubeQos.GUARANTEED,
         amounts=Amounts(milli=2000, limit_milli=2000, memory=5, extended={"x/y": 1}, source=RequestSource.ANNOTATION),
+        hints=(TopologyHint(provider="/sys/devices/a", cpus=CpuSet.parse("0-3"), nodes=CpuSet.of((1,))),),
     )
     record = decision_record(decision, request, Assignment(cpus=cpus), {OTHER: "shop/web/other"})
     assert json.loads(json.dumps(record)) == {
@@ -43,6 +45,7 @@ def test_a_decision_is_told_completely() -> None:
             "memory_limit": None,
             "extended": {"x/y": 1},
             "source": "annotation",
+            "hints": [{"provider": "/sys/devices/a", "cpus": "0-3", "nodes": "1", "packages": ""}],
         },
         "candidates": [{"name": "NUMA node 0", "cpus": "2-3", "score": "2 free", "chosen": True, "why": "it fits"}],
         "grant": {
