@@ -11,6 +11,10 @@ from interpose.node.runtime.shim.oci_errors import reason
         ('{"level":"warning","msg":"w"}\n{"level":"error","msg":"no such file"}\n', "no such file"),
         ('{"level":"error","msg":"first"}\n{"level":"error","msg":"last"}', "last"),
         ('{"level":"error","msg":"real"}\n{"level":"info","msg":"bye"}\n', "real"),
+        ('{\n  "msg": "over lines",\n  "level": "error"\n}\n', "over lines"),
+        ('{\n  "msg": "first",\n  "level": "error"\n}\n{\n  "msg": "last",\n  "level": "error"\n}', "last"),
+        ('plain\n{\n  "msg": "real",\n  "level": "error"\n}\nplain again\n', "real"),
+        ('{\n  "msg": "cut off', '"msg": "cut off'),
         ('time="x" level=error msg="exec: \\"/nope\\": stat /nope"\n', 'exec: "/nope": stat /nope'),
         ("time=x level=error msg=short", "short"),
         ('level=fatal msg="cut off', "cut off"),
@@ -26,7 +30,7 @@ from interpose.node.runtime.shim.oci_errors import reason
     ],
 )
 def test_the_last_error_is_the_reason(text: str, expected: str) -> None:
-    """JSON, logrus text or plain words; the last line if no line is an error."""
+    """JSON of one line or of several, logrus text or plain words; the last line if no line is an error."""
     assert reason(text, "fallback") == expected
 
 
