@@ -30,6 +30,7 @@ suite_apt() {
 # know_suite SUITE: what is in it.
 know_suite() {
     local state=$place/.apt/$1 base signed="" key
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "no apt-get" && return 1; }
     if [ -n "${known[$1]:-}" ]; then return 0; fi
     base=$(archive)
     [ -n "$base" ] || { echo "the sources of apt name no archive of this distribution" && return 1; }
@@ -42,62 +43,89 @@ know_suite() {
     suite_apt "$1" update && known[$1]=yes
 }
 
-# unpack SUITE PACKAGE FOLDER: the package, and with "whole" all that it depends on.
+# unpack SUITE FOLDER PACKAGE... : the packages alone.
 unpack() {
-    local state=$place/.apt/$1 file
-    rm -rf "$3" "$state"/cache/archives/*.deb
-    if [ "$4" = whole ]; then
-        suite_apt "$1" --download-only install "$2" || return 1
-    else
-        (cd "$state/cache/archives" && suite_apt "$1" download "$2") || return 1
-    fi
-    mkdir -p "$3"
-    for file in "$state"/cache/archives/*.deb; do
-        dpkg -x "$file" "$3" || return 1
+    local archives=$place/.apt/$1/cache/archives
+    rm -f "$archives"/*.deb
+    (cd "$archives" && suite_apt "$1" download "${@:3}") && unpack_files "$archives" "$2"
+}
+
+# unpack_whole SUITE FOLDER PACKAGE... : with all that they depend on, the C library too.
+unpack_whole() {
+    local archives=$place/.apt/$1/cache/archives
+    rm -f "$archives"/*.deb
+    suite_apt "$1" --download-only install "${@:3}" && unpack_files "$archives" "$2"
+}
+
+unpack_files() { # ARCHIVES FOLDER
+    local file
+    rm -rf "$2"
+    mkdir -p "$2"
+    for file in "$1"/*.deb; do
+        dpkg -x "$file" "$2" || return 1
     done
-    rm -f "$state"/cache/archives/*.deb
+    rm -f "$1"/*.deb
 }
 
-# with_loader FOLDER PROGRAM: FOLDER/PROGRAM runs it with the libraries beside it, which are newer than the machine's.
-with_loader() {
-    local loader libraries
-    loader=$(find "$1/usr" -name 'ld-linux*.so*' | head -n 1)
-    libraries=$(dirname "$(find "$1/usr/lib" -name 'libc.so.6' | head -n 1)")
-    cat >"$1/$2" <<END
+# with_own_libraries FOLDER PROGRAM... : in FOLDER/bin, with the libraries of FOLDER, which are newer than the machine's.
+# OCI runtimes run themselves anew by /proc/self/exe, so the loader cannot be told to run them.
+with_own_libraries() {
+    local folder=$1 loader libraries name
+    loader=$(find "$folder/usr" -name 'ld-linux*.so*' | head -n 1)
+    libraries=$(dirname "$(find "$folder/usr/lib" -name libc.so.6 | head -n 1)")
+    mkdir -p "$folder/bin" "$folder/libexec"
+    for name in "${@:2}"; do
+        cp -L "$folder/usr/bin/$name" "$folder/libexec/$name" || return 1
+        "$loader" --library-path "$libraries" "$folder/usr/bin/patchelf" --set-interpreter "$loader" \
+            --force-rpath --set-rpath "$libraries" "$folder/libexec/$name" || return 1
+        ln -sf "../libexec/$name" "$folder/bin/$name"
+        "$folder/bin/$name" --version || return 1
+    done
+}
+
+# crun refuses to work where cgroup v2 has controllers beside those of v1, so it gets to see v1 alone.
+without_hybrid() { # FILE PROGRAM
+    rm -f "$1"
+    cat >"$1" <<END
 #!/bin/sh
-# Where cgroup v2 has controllers beside those of v1, crun refuses to work: it gets to see v1 alone.
 if grep -qs . /sys/fs/cgroup/unified/cgroup.controllers; then
-    exec unshare --mount --propagation slave sh -c 'umount /sys/fs/cgroup/unified && exec "\$@"' sh "\$0" "\$@"
+    exec unshare --mount --propagation slave sh -c 'umount /sys/fs/cgroup/unified && exec "\$0" "\$@"' "$2" "\$@"
 fi
-exec "$loader" --argv0 "$2" --library-path "$libraries" "$1/usr/bin/$2" "\$@"
+exec "$2" "\$@"
 END
-    chmod 755 "$1/$2"
-    "$1/$2" --version
+    chmod 755 "$1"
 }
 
-# bring NAME SUITE PACKAGE alone|whole: true if it is there in the end.
+containerd_1_7() {
+    know_suite trixie && unpack trixie "$1" containerd
+}
+
+containerd_2() {
+    know_suite sid && unpack sid "$1" containerd
+}
+
+oci() {
+    know_suite sid && unpack_whole sid "$1" runc crun patchelf && with_own_libraries "$1" runc crun &&
+        without_hybrid "$1/bin/crun" "$1/libexec/crun"
+}
+
+# bring NAME FUNCTION: build/runtimes/NAME, or the reason why it is not there.
 bring() {
-    local target=$place/$1
-    command -v apt-get >/dev/null && command -v dpkg >/dev/null || { echo "no apt-get" && return 1; }
-    know_suite "$2" && unpack "$2" "$3" "$target.new" "$4" || return 1
-    mv "$target.new" "$target"
-    [ "$4" = alone ] || with_loader "$target" "$3" || { rm -rf "$target" && return 1; }
+    local target=$place/$1 reason
+    if [ -e "$target/complete" ]; then return; fi
+    echo "unpacking build/runtimes/$1"
+    mkdir -p "$place/.apt/none/partial"
+    if "$2" "$target" >"$target.log" 2>&1; then
+        touch "$target/complete"
+        rm -f "$target.missing"
+    else
+        reason=$(grep -v '^$' "$target.log" | tail -n 1)
+        echo "$1 cannot be had here: ${reason:-no reason}" | tee "$target.missing" >&2
+    fi
 }
 
-# The tests know them by these names (tests/support/lab/installations.py). containerd runs on any C library of today.
-while read -r name suite package how; do
-    if [ -e "$place/$name" ]; then continue; fi
-    mkdir -p "$place/.apt/none/partial"
-    echo "unpacking $package of $suite in build/runtimes/$name"
-    if ! bring "$name" "$suite" "$package" "$how" >"$place/$name.log" 2>&1; then
-        reason=$(grep -v '^$' "$place/$name.log" | tail -n 1)
-        echo "$package of $suite cannot be had here: ${reason:-no reason}" | tee "$place/$name.missing" >&2
-        continue
-    fi
-    rm -f "$place/$name.missing"
-done <<END
-containerd-1.7 trixie containerd alone
-containerd-2 sid containerd alone
-crun sid crun whole
-END
+# The tests know them by these names (tests/support/lab/installations.py). containerd runs with any C library of today.
+bring containerd-1.7 containerd_1_7
+bring containerd-2 containerd_2
+bring oci oci
 exit 0

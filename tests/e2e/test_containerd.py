@@ -128,8 +128,9 @@ def test_answers_are_those_of_the_runtime(
 
 def test_events_are_those_of_the_runtime(client: CriClient, direct: CriClient) -> None:
     """Refused by 1.6; a stream that goes on for as long as the client wants, from 1.7 on."""
-    codes = [one.outcome("GetContainerEvents", timeout=1).code for one in (client, direct)]
-    assert codes in (["UNIMPLEMENTED"] * 2, ["DEADLINE_EXCEEDED"] * 2)
+    codes = {one.outcome("GetContainerEvents", timeout=1).code for one in (client, direct)}
+    # Either end may be the first to see that the time is over.
+    assert codes == {"UNIMPLEMENTED"} or codes <= {"DEADLINE_EXCEEDED", "CANCELLED"}
 
 
 def test_a_large_request_is_refused_by_the_runtime_itself(client: CriClient, direct: CriClient) -> None:

@@ -23,7 +23,7 @@ from tests.support.lab.dumps import calls, methods
 from tests.support.lab.embedded import EmbeddedRelay
 from tests.support.lab.hook_plugin import HookPlugin
 from tests.support.lab.images import build_archives, default_images
-from tests.support.lab.installations import INSTALLATIONS, candidates
+from tests.support.lab.installations import INSTALLATIONS, candidates, oci_missing, oci_program
 from tests.support.lab.pod.run import PodCommand, pod_image
 from tests.support.lab.pods import CGROUPS, remove_groups
 from tests.support.lab.policy_pods import PolicyRelay
@@ -75,7 +75,7 @@ def control(group: str, name: str) -> str:
     return (CGROUPS / name.partition(".")[0] / group / name).read_text().strip()
 
 
-OURS: Final = ("processes", "embedded")
+OURS: Final = ("processes", "crun", "embedded")
 
 
 @pytest.fixture(scope="module", params=candidates(OURS))
@@ -100,16 +100,16 @@ def chain(request: pytest.FixtureRequest, two_cpus: None) -> Iterator[Chain]:
 
 def _ours(stack: ExitStack, folder: Path, how: str, options: tuple[str, ...]) -> PolicyRelay:
     """Our runtime with the image, and the relay that it is behind or in."""
-    if reason := Runtime.missing():
+    if reason := Runtime.missing() or (oci_missing() if how == "crun" else None):
         pytest.skip(f"no runtime: {reason}")
-    runtime = Runtime(folder / "r")
+    runtime = Runtime(folder / "r", executor=oci_program("crun") if how == "crun" else "runc")
     runtime.folder.mkdir()
-    if how == "processes":
+    if how == "embedded":
+        stack.callback(runtime.__exit__)
+        relay: PolicyRelay = EmbeddedRelay(folder / "relay", runtime, *options)
+    else:
         stack.enter_context(runtime)
         relay = PolicyRelay(folder / "relay", runtime.socket, *options)
-    else:
-        stack.callback(runtime.__exit__)
-        relay = EmbeddedRelay(folder / "relay", runtime, *options)
     runtime.import_archives([pod_image(folder)])
     return stack.enter_context(relay)
 

@@ -18,6 +18,7 @@ from tests.support.lab.processes import LabError, missing_programs
 
 VARIABLE: Final = "LAB_RUNTIME"
 RUNTIMES: Final = Path(__file__).parents[3] / "build" / "runtimes"
+_OCI: Final = "oci"
 _PROGRAMS: Final = ("containerd", "containerd-shim-runc-v2", "ctr")
 
 
@@ -28,16 +29,17 @@ class Installation:
     name: str
     folder: str = ""
     """Below `RUNTIMES`; empty: containerd is that of the machine."""
-    crun: bool = False
-    """Containers are made by crun, which is unpacked too, and not by the runc of the machine."""
+    oci: str = ""
+    """The OCI runtime among those that were unpacked; empty: the runc of the machine."""
 
     def missing(self) -> str | None:
         """Why it can not run here, or None."""
-        needed = ["busybox", *(() if self.crun else ("runc",)), *(() if self.folder else _PROGRAMS)]
-        unpacked = [self.folder] if self.folder else []
-        if self.crun:
-            unpacked.append("crun")
-        return missing_programs(*needed, root=True) or next(filter(None, map(_not_unpacked, unpacked)), None)
+        machine = ["busybox", *(() if self.oci else ("runc",)), *(() if self.folder else _PROGRAMS)]
+        return (
+            missing_programs(*machine, root=True)
+            or (_not_unpacked(self.folder) if self.folder else None)
+            or (oci_missing() if self.oci else None)
+        )
 
     @property
     def path(self) -> str:
@@ -48,7 +50,7 @@ class Installation:
     @property
     def oci_runtime(self) -> str:
         """The program that makes containers; empty: runc, wherever it is."""
-        return str(RUNTIMES / "crun" / "crun") if self.crun else ""
+        return oci_program(self.oci) if self.oci else ""
 
     def program(self, name: str) -> str:
         """Where it is."""
@@ -63,9 +65,11 @@ class Installation:
 
     def words(self) -> str:
         """For people: the versions of all that is in it."""
-        names = ("containerd", "crun" if self.crun else "runc")
-        programs = (self.program("containerd"), self.oci_runtime or self.program("runc"))
-        return " with ".join(f"{name} {_said_version(file)}" for name, file in zip(names, programs, strict=True))
+        programs = {
+            "containerd": self.program("containerd"),
+            self.oci or "runc": self.oci_runtime or self.program("runc"),
+        }
+        return " with ".join(f"{name} {_said_version(file)}" for name, file in programs.items())
 
 
 MACHINE: Final = Installation(name="containerd")
@@ -74,10 +78,20 @@ INSTALLATIONS: Final = {
     for one in (
         MACHINE,
         Installation(name="containerd-1.7", folder="containerd-1.7"),
-        Installation(name="containerd-2", folder="containerd-2"),
-        Installation(name="containerd-2-crun", folder="containerd-2", crun=True),
+        Installation(name="containerd-2", folder="containerd-2", oci="runc"),
+        Installation(name="containerd-2-crun", folder="containerd-2", oci="crun"),
     )
 }
+
+
+def oci_missing() -> str | None:
+    """Why there are no OCI runtimes besides the machine's, or None."""
+    return _not_unpacked(_OCI)
+
+
+def oci_program(name: str) -> str:
+    """runc or crun of today."""
+    return str(RUNTIMES / _OCI / "bin" / name)
 
 
 def chosen() -> Installation:
@@ -94,7 +108,7 @@ def candidates(others: tuple[str, ...] = ()) -> tuple[str, ...]:
 
 
 def _not_unpacked(name: str) -> str | None:
-    if (RUNTIMES / name).is_dir():
+    if (RUNTIMES / name / "complete").exists():
         return None
     reason = RUNTIMES / f"{name}.missing"
     return reason.read_text().strip() if reason.exists() else f"tools/e2e_runtimes.sh did not run: no {name}"

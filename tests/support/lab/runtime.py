@@ -98,7 +98,8 @@ class Runtime(Service):
         found = {
             "mounts": [point for point in mounts if point.startswith(f"{here}/")],
             "processes": [str(pid) for pid in self._processes()],
-            "folders": [str(path) for kind in kinds if kind.is_dir() for path in kind.iterdir()],
+            # crun keeps hidden folders of its own beside those of containers.
+            "folders": [str(path) for kind in kinds if kind.is_dir() for path in kind.iterdir() if path.name[0] != "."],
         }
         return {kind: what for kind, what in found.items() if what}
 

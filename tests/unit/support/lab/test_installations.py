@@ -23,6 +23,9 @@ def unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         program = programs / name
         program.write_text("#!/bin/sh\necho containerd example/v2 2.1.9+unknown\n")
         program.chmod(0o755)
+    (tmp_path / "containerd-2" / "complete").touch()
+    (tmp_path / "oci").mkdir()
+    (tmp_path / "oci" / "complete").touch()
     return tmp_path
 
 
@@ -61,8 +64,9 @@ def test_what_is_missing_says_why(unpacked: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(installations, "missing_programs", lambda *_names, root: None)
     assert INSTALLATIONS["containerd-2"].missing() is None
     assert INSTALLATIONS["containerd-1.7"].missing() == "tools/e2e_runtimes.sh did not run: no containerd-1.7"
-    (unpacked / "crun.missing").write_text("crun of sid cannot be had here: no network\n")
-    assert INSTALLATIONS["containerd-2-crun"].missing() == "crun of sid cannot be had here: no network"
+    (unpacked / "oci" / "complete").unlink()
+    (unpacked / "oci.missing").write_text("oci cannot be had here: no network\n")
+    assert INSTALLATIONS["containerd-2"].missing() == "oci cannot be had here: no network"
 
 
 def test_a_configuration_has_the_form_of_its_version(unpacked: Path, tmp_path: Path) -> None:
@@ -74,7 +78,7 @@ def test_a_configuration_has_the_form_of_its_version(unpacked: Path, tmp_path: P
     assert plugins["io.containerd.cri.v1.images"]["snapshotter"] == "overlayfs"
     assert plugins["io.containerd.cri.v1.images"]["pinned_images"]["sandbox"] == "localhost/pause:latest"
     runc = plugins["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]["runc"]
-    assert runc["options"]["BinaryName"] == str(unpacked / "crun" / "crun")
+    assert runc["options"]["BinaryName"] == str(unpacked / "oci" / "bin" / "crun")
     assert all(str(tmp_path) in place for place in plugins["io.containerd.nri.v1.nri"].values())
 
 
