@@ -1,17 +1,22 @@
 """What the reference says of policies: every metric, with one of everything that is counted."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.topology.synthetic import parse_text
 from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
 from interpose.cri.store.sync import Synchronizer
+from interpose.host.cgroup.files import KernelFiles
+from interpose.host.cgroup.tree import CgroupTree
 from interpose.metrics import Family
 from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.control.memory_watch import MemoryWatch
 from interpose.resmgr.interceptor import PolicyInterceptor
-from interpose.resmgr.metrics import policy_collector, publishing_collector, state_collector
+from interpose.resmgr.metrics import load_collector, policy_collector, publishing_collector, state_collector
+from interpose.resmgr.pool_balancer import PoolBalancer
 from interpose.resmgr.publish.agent_client import AgentClient
 from interpose.resmgr.publish.publisher import Publisher
 from interpose.resmgr.service import make_policy
@@ -25,6 +30,10 @@ async def _send(_method: str, _message: bytes) -> bytes:
 
 def _zero() -> float:
     return 0.0
+
+
+def _no_cgroups() -> CgroupTree:
+    return CgroupTree(KernelFiles(), version=2)
 
 
 def policy_families(store: Store, sync: Synchronizer) -> Iterable[Family]:
@@ -52,4 +61,5 @@ def policy_families(store: Store, sync: Synchronizer) -> Iterable[Family]:
     interceptor.counters.overrides["cpuset_cpus", "the caller"] += 1
     yield from policy_collector(interceptor)()
     yield from state_collector(Checkpoint("policy-state.json", now=_zero), None)()
+    yield from load_collector(PoolBalancer(Path(), 0), MemoryWatch(dict, _no_cgroups))()
     yield from publishing_collector(Publisher(AgentClient("agent.sock", hub=Hub())))()

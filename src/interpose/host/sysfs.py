@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from interpose.core.topology.node_memory import NodeMemory, parse_node_memory
 from interpose.core.topology.parse import CACHE_FILES, CPU_FILES, CPUS, NODE_FILES, NODES, SINGLE_FILES, parse_sysfs
 from interpose.core.topology.topology import Topology
 
@@ -51,6 +52,13 @@ def read_online_cpus(root: str = "/sys") -> str:
     """The same text as long as the same CPUs are online and isolated; two files, so cheap to ask often."""
     base = _base(root)
     return "\n".join(_read(base / CPUS / name) or "" for name in ("online", "isolated"))
+
+
+def read_node_memory(root: str = "/sys") -> dict[int, NodeMemory]:
+    """What the NUMA nodes have left, by number; nodes that do not say it are left out. One small file for each."""
+    base = _base(root)
+    texts = {int(name[4:]): _read(base / NODES / name / "meminfo") or "" for name in _names(base / NODES, _NODE)}
+    return {node: memory for node, text in sorted(texts.items()) if (memory := parse_node_memory(text)) is not None}
 
 
 def _base(root: str) -> Path:

@@ -271,6 +271,9 @@ def container_report(tracker: AllocationTracker, held: Allocation) -> dict[str, 
         "wanted": None if wanted is None else assignment_record(wanted),
         "written": None if updater is None or updater.written is None else assignment_record(updater.written),
         "pod_quota": _pod_quota(tracker, key, wanted),
+        "memory": None
+        if (widening := held.widening) is None
+        else {"at": _time(widening.at), "nodes": str(widening.nodes), "why": widening.reason},
         "writer": None
         if updater is None
         else {

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from interpose.core.model.cpuset import EMPTY
-from interpose.core.policy.api import Policy
+from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.policy.api import MemoryWidener, Policy
 from interpose.core.policy.decision import Action, Assignment, Decision, Grant, Refusal, RefusalKind
 from interpose.core.policy.request import Key, Request
 
@@ -28,16 +28,25 @@ class AllocationEvent(NamedTuple):
     assignment: Assignment
 
 
+class MemoryWidening(NamedTuple):
+    """The memory nodes that a container may use beyond those of its grant, since when, and why."""
+
+    nodes: CpuSet  # empty if they are in the grant by now
+    at: float
+    reason: str
+
+
 class Allocation:
     """A container under the policy: what it asked for, and the last decisions about it."""
 
-    __slots__ = ("deferred_request", "events", "has_place", "id", "request")
+    __slots__ = ("deferred_request", "events", "has_place", "id", "request", "widening")
 
     def __init__(self, request: Request) -> None:
         self.request = request
         self.id = ""  # the runtime's; empty as long as it is unknown
         self.has_place = True  # False: the policy could not take it
         self.deferred_request: Request | None = None  # what it has at the runtime, if the policy has no room for that
+        self.widening: MemoryWidening | None = None  # if its memory nodes ran short
         self.events: deque[AllocationEvent] = deque(maxlen=_MAX_EVENTS)
 
     @property
@@ -57,6 +66,7 @@ class AllocationCandidate:
     id: str
     held: Grant | None = None
     granted: "AllocationCandidate | None" = None
+    extra_mems: CpuSet = EMPTY  # memory nodes that it may use beyond those of its grant
 
 
 class Allocations:
@@ -77,7 +87,10 @@ class Allocations:
         """What a container should have by its allocation."""
         if key in self._without_place:
             return Assignment(cpus=self._fallback)
-        return self.policy.state.assignment(key)
+        assignment, entry = self.policy.state.assignment(key), self.by_key.get(key)
+        if entry is None or entry.widening is None or assignment.mems is None:
+            return assignment
+        return replace(assignment, mems=assignment.mems | entry.widening.nodes)
 
     def find(self, container_id: str) -> Allocation | None:
         """The allocation of the container with this id; None if there is none."""
@@ -209,6 +222,28 @@ class Allocations:
         self._write(request, decision)
         return (key, *decision.changed)
 
+    # -- memory nodes that ran short
+
+    def widen_memory(self, key: Key, everything: CpuSet, reason: str) -> tuple[Key, ...]:
+        """Let a container use more memory nodes; returns those whose assignment is another one now.
+
+        The policy says which if it knows them, otherwise it is everything. They are its own until it ends.
+        """
+        entry = self.by_key[key]
+        if isinstance(self.policy, MemoryWidener):
+            nodes, changed = EMPTY, self.policy.widen(key)
+        else:
+            nodes, changed = everything, (key,)
+        if changed:
+            entry.widening = MemoryWidening(nodes, self._now(), reason)
+        return changed
+
+    def inherit_widenings(self, old: "Allocations", everything: CpuSet) -> None:
+        """Take over from other allocations what their containers may use beyond their grants."""
+        for key, entry in self.by_key.items():
+            if (before := old.by_key.get(key)) is not None and before.widening is not None:
+                entry.widening = before.widening._replace(nodes=before.widening.nodes & everything)
+
     def confirm(self, key: Key, container_id: str) -> None:
         """The runtime has created the container."""
         if (entry := self.by_key.get(key)) is not None:
@@ -224,6 +259,9 @@ class Allocations:
         self._add_event(entry, decision)
 
     def _identify(self, candidate: AllocationCandidate) -> None:
+        if candidate.extra_mems:
+            widening = MemoryWidening(candidate.extra_mems, self._now(), "they were short before the relay started")
+            self.by_key[candidate.request.key].widening = widening
         if candidate.id:
             self.confirm(candidate.request.key, candidate.id)
 

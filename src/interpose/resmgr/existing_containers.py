@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from interpose.core.model.cgroup import MIN_QUOTA, PERIOD, KubeQos, find_kube_qos, shares_of
-from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.core.model.resources import NO_RESOURCES, LinuxResources
 from interpose.core.policy.decision import NO_QUOTA, Assignment, Grant
@@ -83,7 +83,9 @@ def find_candidates(
         made = _with_records(replace(made, key=key), amounts, known)
         first = grant is None or not grant.exclusive
         order = (first, saved_order.get(key, len(saved_order)), str(key))
-        candidate = AllocationCandidate(request=made, id=container.id, held=grant)
+        matching = _matching_entry(container, entry)
+        extra = matching.extra_mems if matching is not None else EMPTY
+        candidate = AllocationCandidate(request=made, id=container.id, held=grant, extra_mems=extra)
         if amounts is None and known:
             candidate = replace(candidate, granted=_before_growth(candidate, known[0], policy))
         found.append((order, candidate))
@@ -96,7 +98,7 @@ def _before_growth(candidate: AllocationCandidate, newest: GrantNote, policy: st
         return None
     request = replace(candidate.request, amounts=newest.amounts)
     held = _grant_for_policy(policy, newest, newest.grant.exclusive)
-    return AllocationCandidate(request=request, id=candidate.id, held=held)
+    return replace(candidate, request=request, held=held)
 
 
 def _saved_key(container: Container, entries: SavedEntries) -> Key:

@@ -196,6 +196,7 @@ class PolicyInterceptor:
         await self._barriers.wait_for_room(call, key)
         if key not in tracker.allocations.by_key:
             return None
+        tracker.on_granted(key)
         assignment = tracker.allocations.assignment(key)
         grant = tracker.allocations.policy.state.grants.get(key)
         if grant is None:  # no place under another configuration

@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable
 
 from interpose.metrics import Family, Sample
 from interpose.resmgr.config.server import ConfigOutcome, ConfigServer
+from interpose.resmgr.control.memory_watch import MemoryWatch, WideningCause
 from interpose.resmgr.interceptor import PolicyInterceptor
+from interpose.resmgr.pool_balancer import PoolBalancer
 from interpose.resmgr.publish.publisher import Publisher, PublishResult
 from interpose.resmgr.state.checkpoint import Checkpoint
 
@@ -124,6 +126,22 @@ def state_collector(checkpoint: Checkpoint, server: ConfigServer | None) -> Call
             "counter",
             "Configurations that agents sent, by what became of them.",
             [Sample(outcomes.get(outcome, 0), {"outcome": outcome.value}) for outcome in ConfigOutcome],
+        )
+
+    return collect
+
+
+def load_collector(balancer: PoolBalancer, memory: MemoryWatch) -> Callable[[], Iterable[Family]]:
+    """A collector of what changed because of the load of CPUs and of memory nodes."""
+
+    def collect() -> Iterable[Family]:
+        text = "Times that pools had other CPUs because of their load."
+        yield Family("interpose_policy_load_moves_total", "counter", text, [Sample(balancer.moves)])
+        yield Family(
+            "interpose_policy_memory_widened_total",
+            "counter",
+            "Times that a container got more memory nodes because its own ran short, by what showed it.",
+            [Sample(memory.widened[cause], {"cause": cause.value}) for cause in WideningCause],
         )
 
     return collect

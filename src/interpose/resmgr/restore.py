@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from interpose.core.policy.request import Key, Request
+from interpose.core.policy.static.partition import all_memory
 from interpose.resmgr.allocations import AllocationCandidate
 from interpose.resmgr.existing_containers import container_key, find_candidates, to_assignment
 from interpose.resmgr.rebuild import LoopYielder, admit_in_order
@@ -71,6 +72,8 @@ class ContainerRestorer:
             candidates += find_candidates(pairs[start : start + _SLICE], tracker.saved, policy, capacity)
             await yielder.take()
         candidates += self._expected_candidates({candidate.request.key for candidate in candidates})
+        memory = all_memory(tracker.topology)  # as it is now
+        candidates = [replace(candidate, extra_mems=candidate.extra_mems & memory) for candidate in candidates]
         if self._reset:
             candidates = [replace(candidate, held=None, granted=None) for candidate in candidates]
         elif tracker.decides_nothing:
@@ -101,6 +104,8 @@ class ContainerRestorer:
             saved = self._tracker.saved.get(request.key)
             if request.key not in known and saved is not None:
                 made = replace(request, amounts=saved[1].amounts, recalled=saved[1].grant.details)
-                candidates.append(AllocationCandidate(request=made, id="", held=saved[1].grant))
+                candidates.append(
+                    AllocationCandidate(request=made, id="", held=saved[1].grant, extra_mems=saved[1].extra_mems)
+                )
         self._expected = ()
         return candidates

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from interpose.config.relay.settings import PolicySettings
+from interpose.core.model.cpuset import EMPTY
 from interpose.core.policy.api import Policy
 from interpose.core.policy.constraints import make_setup
 from interpose.core.policy.names import NONE
@@ -32,10 +33,10 @@ from interpose.host.atomic_file import replace_file
 from interpose.host.cgroup.files import KernelFiles
 from interpose.host.cgroup.tree import CgroupTree, detect_version
 from interpose.host.cpusets import resolve
-from interpose.host.sysfs import read_online_cpus, read_topology
+from interpose.host.sysfs import read_node_memory, read_online_cpus, read_topology
 from interpose.host.unix_sockets import BoundSocket
 from interpose.log import RateLimited
-from interpose.metrics import Family, Sample
+from interpose.metrics import Family
 from interpose.net.grpc.transport import Hub
 from interpose.relay.internal_calls import InternalCalls
 from interpose.relay.subscriptions import Subscriptions
@@ -49,11 +50,12 @@ from interpose.resmgr.config.configuration import (
 from interpose.resmgr.config.files import ConfigFiles
 from interpose.resmgr.config.server import ConfigServer, ConfigSocket, bind_config_socket
 from interpose.resmgr.config.sources import HostAccess, Sources
+from interpose.resmgr.control.memory_watch import MemoryWatch
 from interpose.resmgr.handover import decode_handover, encode_handover
 from interpose.resmgr.hints.devices import DeviceHints
 from interpose.resmgr.hints.resolver import HintResolver
 from interpose.resmgr.interceptor import PolicyInterceptor
-from interpose.resmgr.metrics import policy_collector, state_collector
+from interpose.resmgr.metrics import load_collector, policy_collector, state_collector
 from interpose.resmgr.pool_balancer import PoolBalancer
 from interpose.resmgr.publish.node_publisher import NodePublisher
 from interpose.resmgr.reconcile import AllocationReconciler
@@ -170,6 +172,7 @@ class PolicyService:
         self._socket: ConfigSocket | None = None
         self._publishing = NodePublisher(self._settings, hub)
         self._balancer = PoolBalancer(Path(settings.host_root, "proc"), round(settings.rebalance_interval))
+        self.memory_watch = MemoryWatch(partial(read_node_memory, self._sys), self.cgroup_tree)
         self._pending: tuple[Request, ...] = ()  # creates that a previous relay has in flight
 
     def _set_aside(self, path: str) -> None:
@@ -240,6 +243,7 @@ class PolicyService:
         tracker.pod_quotas.save = self._save
         tracker.on_change = self._on_change
         tracker.on_configured = relay.refresh
+        tracker.on_granted = partial(self.memory_watch.on_granted, tracker)
         calls.below = parts.interceptor
         self._parts, self._calls = parts, calls
         self._applier = ConfigApplier(
@@ -313,6 +317,7 @@ class PolicyService:
         self._publishing.tick(tracker)
         if not self._retired:
             self._balancer.tick(tracker)
+            self.memory_watch.tick(tracker)
         self._ticks += 1
         if self._ticks in _RESYNCS and not self._retired:
             tracker.sync.resync_soon(completely=True)
@@ -436,7 +441,13 @@ class PolicyService:
             policy=policy,
             fingerprint=tracker.topology.fingerprint,
             entries=tuple(
-                SavedEntry(key=key, container_id=held.id, grant=grants[key], amounts=held.request.amounts)
+                SavedEntry(
+                    key=key,
+                    container_id=held.id,
+                    grant=grants[key],
+                    amounts=held.request.amounts,
+                    extra_mems=held.widening.nodes if held.widening is not None else EMPTY,
+                )
                 for key, held in tracker.allocations.by_key.items()
                 if key in grants
             ),
@@ -470,8 +481,7 @@ class PolicyService:
         yield from policy_collector(self.interceptor)()
         yield from state_collector(self.checkpoint, self._server)()
         yield from self._publishing.collect()
-        text = "Times that pools had other CPUs because of their load."
-        yield Family("interpose_policy_load_moves_total", "counter", text, [Sample(self._balancer.moves)])
+        yield from load_collector(self._balancer, self.memory_watch)()
 
     def summary(self) -> dict[str, object]:
         """Policy, number of containers and readiness, for the relay's status."""
@@ -497,6 +507,7 @@ class PolicyService:
             waits,
             self._machine_problem,
             self._balancer.problem,
+            self.memory_watch.problem,
             describe_offline_reserved(tracker.configuration, tracker.topology),
         )
         return [*filter(None, own), *of_files, *troubles, *self._publishing.problems()]

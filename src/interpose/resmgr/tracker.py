@@ -20,6 +20,7 @@ from interpose.core.policy.api import Policy
 from interpose.core.policy.decision import NO_QUOTA, Assignment, Decision, Grant
 from interpose.core.policy.names import NONE
 from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.static.partition import all_memory
 from interpose.core.topology.topology import Topology
 from interpose.cri.store.starts import StartTracker
 from interpose.cri.store.store import Store
@@ -96,7 +97,8 @@ class AllocationTracker:
     """The policy of one machine, and every container of the node.
 
     `clock` is the loop's, `now` the time of day, `capacity` the machine's memory in bytes. `on_change` is called when
-    there is something new for the state file, `on_configured` when another configuration is in force.
+    there is something new for the state file, `on_configured` when another configuration is in force, `on_granted`
+    before a container is created with what it was granted.
     """
 
     def __init__(
@@ -143,6 +145,7 @@ class AllocationTracker:
         self.suspended: dict[Key, Grant] = {}  # grants of containers while a fallback configuration decides nothing
         self.on_change: Callable[[], None] = _ignore
         self.on_configured: Callable[[], None] = _ignore
+        self.on_granted: Callable[[Key], None] = _ignore_key
         self._keys = KeyAllocator(self._has_owner)
         self._managed = ManagedFields()
         self._retired = False
@@ -478,6 +481,7 @@ class AllocationTracker:
 
     def switch(self, allocations: Allocations, configuration: Configuration, topology: Topology) -> None:
         """Replace policy, configuration and machine at once."""
+        allocations.inherit_widenings(self.allocations, all_memory(topology))
         self.allocations, self.configuration, self.topology = allocations, configuration, topology
         self.on_configured()
 
@@ -528,3 +532,7 @@ def _requested_quota(pod: Pod) -> int:
 
 def _ignore() -> None:
     """The default of callbacks."""
+
+
+def _ignore_key(_key: Key) -> None:
+    """The default of callbacks about a container."""

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from interpose.core.topology.node_memory import NodeMemory
 from interpose.core.topology.parse import CPUS, NODES, parse_sysfs
-from interpose.host.sysfs import read_files, read_online_cpus, read_topology
+from interpose.host.sysfs import read_files, read_node_memory, read_online_cpus, read_topology
 
 MACHINE: Mapping[str, str] = {
     f"{CPUS}/online": "0-1\n",
@@ -136,3 +137,11 @@ def test_this_machine_can_be_read() -> None:
     found = read_topology()
     assert found.online
     assert all(cpu.id in found.numa[cpu.node] for cpu in found.cpus)
+
+
+def test_what_nodes_have_left(root: Path) -> None:
+    """Those that say it; here node 4 does not, and node 7 has gone while it was read."""
+    (root / NODES / "node5").mkdir()
+    (root / NODES / "node5/meminfo").write_text("Node 5 MemTotal: 1000 kB\nNode 5 MemFree: 10 kB\n")
+    (root / NODES / "node7").mkdir()
+    assert read_node_memory(str(root)) == {5: NodeMemory(1000 * 1024, 10 * 1024)}

@@ -241,6 +241,18 @@ async def test_everything_about_one_container(node: PolicyNode) -> None:
     assert report["writer"] == {"state": "in step", "error": "", "attempts": 0}
 
 
+async def test_memory_nodes_that_ran_short_are_in_the_report(node: PolicyNode) -> None:
+    """With the time and the reason; nothing of a container that has what it was granted."""
+    (held,) = find_allocations(node.tracker, "db/app")
+    assert container_report(node.tracker, held)["memory"] is None
+    node.tracker.allocations.widen_memory(held.request.key, CpuSet.parse("0-3"), "node 1 is short")
+    assert container_report(node.tracker, held)["memory"] == {
+        "at": "2023-11-14T22:13:20.000+00:00",
+        "nodes": "0-3",
+        "why": "node 1 is short",
+    }
+
+
 async def test_one_that_is_being_made_has_no_writer(node: PolicyNode) -> None:
     """And one whose booking went meanwhile has nothing at all."""
     allocations = node.tracker.allocations

@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from interpose.core.model.cgroup import KubeQos
-from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Assignment, Grant, RefusalKind
 from interpose.core.policy.request import Amounts, Key, Request
+from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static.policy import StaticPolicy
-from interpose.resmgr.allocations import AllocationCandidate, Allocations
+from interpose.resmgr.allocations import AllocationCandidate, Allocations, MemoryWidening
 from tests.support.policy.machines import machine
 
 
@@ -215,3 +216,86 @@ def test_a_release_that_fails_can_be_repeated(allocations: Allocations, monkeypa
     assert allocations.by_id == {"id-a": Key("pod", "a")}
     allocations.release(Key("pod", "a"))
     assert (allocations.by_key, allocations.policy.state.grants) == ({}, {})
+
+
+# -- memory nodes that run short
+
+
+def pinned_to_memory() -> Allocations:
+    """Policy static with memory: nodes 0 to 3 with CPUs 0-3, 4-7, 8-11, 12-15."""
+    setup = Setup(topology=machine("n4c16"), reserved=CpuSet.parse("0"))
+    return Allocations(StaticPolicy(setup, StaticOptions(pin_memory=True)), lambda: 7.0)
+
+
+EVERY_NODE = CpuSet.parse("0-3")
+
+
+def test_a_container_gets_all_memory_nodes_if_its_own_run_short() -> None:
+    """Beside its grant, which says what it had otherwise."""
+    allocations = pinned_to_memory()
+    key = allocations.allocate(asks("a", 4000)).key
+    assert str(allocations.assignment(key).mems) == "1"
+    assert allocations.widen_memory(key, EVERY_NODE, "node 1 is short") == (key,)
+    assert allocations.assignment(key).mems == EVERY_NODE
+    assert allocations.by_key[key].widening == MemoryWidening(EVERY_NODE, 7.0, "node 1 is short")
+    assert str(allocations.policy.state.grants[key].mems) == "1"
+
+
+def test_nodes_that_are_not_written_any_more_are_not_widened() -> None:
+    """Where the policy says nothing about memory nodes, there is nothing to add to."""
+    allocations = pinned_to_memory()
+    key = allocations.allocate(asks("a", 4000)).key
+    allocations.widen_memory(key, CpuSet.parse("0-1"), "")
+    allocations.policy.state.put(key, Grant(pools=("shared",)))
+    assert allocations.assignment(key).mems is None
+
+
+def test_other_allocations_inherit_what_was_widened() -> None:
+    """As far as these nodes still exist; new containers have nothing to inherit."""
+    old, new = pinned_to_memory(), pinned_to_memory()
+    key = old.allocate(asks("a", 4000)).key
+    old.widen_memory(key, EVERY_NODE, "short")
+    new.allocate(asks("b", 1000))
+    new.allocate(asks("a", 4000))
+    new.inherit_widenings(old, CpuSet.parse("0-2"))
+    assert new.by_key[key].widening == MemoryWidening(CpuSet.parse("0-2"), 7.0, "short")
+    assert new.by_key[Key("pod", "b")].widening is None
+
+
+def test_a_container_that_runs_keeps_what_was_widened() -> None:
+    """It was saved with it; whether it keeps its CPUs or gets a place at all does not matter."""
+    allocations = pinned_to_memory()
+    extra = CpuSet.parse("0,3")
+    for candidate in (comes("a", 4000, "4-7"), comes("b", 99_000)):
+        decision = allocations.admit(replace(candidate, extra_mems=extra))
+        widening = allocations.by_key[decision.key].widening
+        assert widening is not None
+        assert (widening.nodes, widening.reason) == (extra, "they were short before the relay started")
+    kept = allocations.keep(replace(comes("c", 4000, "8-11"), extra_mems=extra))
+    assert kept is not None
+    assert str(allocations.assignment(kept.key).mems) == "0,2-3"
+
+
+class WideningPolicy(StaticPolicy):
+    """Knows which memory nodes come next, and that one container must stay where it is."""
+
+    def widen(self, key: Key) -> tuple[Key, ...]:
+        """One node more, unless it is called stuck."""
+        if key.name == "stuck":
+            return ()
+        state: PolicyState = self.state
+        grant = state.grants[key]
+        state.put(key, replace(grant, mems=(grant.mems or EMPTY) | CpuSet.of([0])))
+        return state.changes()
+
+
+def test_a_policy_may_say_which_nodes_come_next() -> None:
+    """They are in the grant then; one that it leaves where it is is not widened at all."""
+    setup = Setup(topology=machine("n4c16"), reserved=CpuSet.parse("0"))
+    allocations = Allocations(WideningPolicy(setup, StaticOptions(pin_memory=True)), lambda: 7.0)
+    key, stuck = (allocations.allocate(asks(name, 4000)).key for name in ("a", "stuck"))
+    assert allocations.widen_memory(key, EVERY_NODE, "short") == (key,)
+    assert str(allocations.assignment(key).mems) == "0-1"
+    assert allocations.by_key[key].widening == MemoryWidening(EMPTY, 7.0, "short")
+    assert allocations.widen_memory(stuck, EVERY_NODE, "short") == ()
+    assert (str(allocations.assignment(stuck).mems), allocations.by_key[stuck].widening) == ("2", None)

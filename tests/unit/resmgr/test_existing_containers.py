@@ -50,6 +50,21 @@ def noted(grant: Grant, policy: str = "static") -> dict[str, str]:
     return {ANNOTATION: grant_note(policy, request, grant)}
 
 
+def test_memory_nodes_beyond_the_grant_are_remembered() -> None:
+    """Of this very container; also of one that was resized since, whose earlier amounts are tried first."""
+    pod = replace(POD, ready=True)
+    wide = replace(entry(OWN)[1], extra_mems=CpuSet.parse("0-1"))
+    other = replace(entry(OWN, "another")[1], extra_mems=CpuSet.parse("0-1"))
+    for saved, expected in ((wide, "0-1"), (other, ""), (entry(OWN)[1], "")):
+        (found,) = find_candidates([(container("1"), pod)], {KEY: ("static", saved)}, "static", 1 << 40)
+        assert str(found.extra_mems) == expected
+    grown = container("1", annotations={})
+    grown = replace(grown, resources=LinuxResources(cpuset_cpus="1", cpu_shares=4096))
+    (found,) = find_candidates([(replace(grown, requested=grown.resources), pod)], {KEY: ("static", wide)}, "static", 1)
+    assert found.granted is not None
+    assert str(found.granted.extra_mems) == "0-1"
+
+
 @pytest.mark.parametrize(
     ("state", "ready", "concerns"),
     [

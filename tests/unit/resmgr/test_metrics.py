@@ -5,14 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from interpose.host.cgroup.tree import CgroupTree
 from interpose.metrics import Buckets, Family
 from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.server import ConfigOutcome, ConfigServer
-from interpose.resmgr.metrics import policy_collector, publishing_collector, state_collector
+from interpose.resmgr.control.memory_watch import MemoryWatch, WideningCause
+from interpose.resmgr.metrics import load_collector, policy_collector, publishing_collector, state_collector
+from interpose.resmgr.pool_balancer import PoolBalancer
 from interpose.resmgr.publish.agent_client import AgentClient
 from interpose.resmgr.publish.publisher import Publisher, PublishResult
 from interpose.resmgr.state.checkpoint import Checkpoint
+from interpose.testing.kernel.cgroup import FakeKernel
 from tests.support.policy.node import PolicyNode, running
 
 
@@ -94,3 +98,17 @@ async def test_what_is_published() -> None:
     publisher.results[PublishResult.UNCHANGED] += 2
     found = values(publishing_collector(publisher)())
     assert (found["published{}"], found["publishing_total{result=unchanged}"]) == (1, 2)
+
+
+def test_what_load_has_changed() -> None:
+    """Both causes are there before the first event, so that increase() sees it."""
+    kernel = FakeKernel()
+    memory = MemoryWatch(dict, lambda: CgroupTree(kernel, kernel.root, version=kernel.version))
+    balancer = PoolBalancer(Path("/proc"), 0)
+    memory.widened[WideningCause.SHORT] += 2
+    balancer.moves = 3
+    assert values(load_collector(balancer, memory)()) == {
+        "load_moves_total{}": 3,
+        "memory_widened_total{cause=short}": 2,
+        "memory_widened_total{cause=killed}": 0,
+    }

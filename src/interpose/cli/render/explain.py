@@ -67,6 +67,10 @@ def explain_text(answer: object, width: int = WIDTH) -> str:
     changed = words(decision.get("changed"))
     if changed:
         lines += _labelled("Others", f"changed for {amount(len(changed), 'container')}: {', '.join(changed)}", width)
+    if memory := group(about.get("memory")):
+        nodes = f"nodes {memory['nodes']}" if memory.get("nodes") else "more nodes"
+        text = f"may use {nodes} since {or_dash(memory.get('at'))}: {or_dash(memory.get('why'))}"
+        lines += _labelled("Memory", text, width)
     if not refused:
         lines += ["", *_values(about, width), "", *_writer(about, width), *_history(about, width)]
     return "\n".join(lines)

@@ -119,6 +119,21 @@ class LoadFollower(Policy, Protocol):
         """
 
 
+@runtime_checkable
+class MemoryWidener(Policy, Protocol):
+    """A policy that knows which memory nodes a container should have next when its own are full.
+
+    Containers of other policies then get all nodes with memory.
+    """
+
+    def widen(self, key: Key) -> tuple[Key, ...]:
+        """Let a container that has a grant use more memory nodes than now; never less.
+
+        Called between two decisions, and again as long as the nodes are short. Returns the containers whose assignment
+        is another one now, as decisions do; none if this one must not have other nodes.
+        """
+
+
 class Maker(Protocol):
     """Makes a policy of checked options.
 

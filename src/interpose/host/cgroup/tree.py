@@ -88,6 +88,7 @@ class CgroupTree:
         self._page = os.sysconf("SC_PAGE_SIZE") if page is None else page
         # v2 has one hierarchy for all, which is the root.
         by_controller = _hierarchies(files, root) if version == 1 else dict.fromkeys(_CONTROLLERS, root)
+        self._by_controller = by_controller
         self._bases = tuple(dict.fromkeys(by_controller.values()))
         self._parameter_files: dict[Parameter, _ParameterFile] = {
             parameter: _ParameterFile(
@@ -110,6 +111,13 @@ class CgroupTree:
             with suppress(OSError, ValueError):  # an odd parent is no reason to have no value
                 return WholeSet(value) if value == self._parents_set(directory, parameter) else value
         return value
+
+    def text(self, directory: str, controller: str, file: str) -> str:
+        """What a file of a controller has that is no parameter; FileNotFoundError also if the kernel has none such."""
+        base = self._by_controller.get(controller)
+        if base is None:
+            raise FileNotFoundError(errno.ENOENT, "its hierarchy is not mounted", file)
+        return self._files.read(f"{_joined(base, directory)}/{file}")
 
     def write(self, directory: str, parameter: Parameter, value: Value) -> None:
         """Put a value there. CLEAR of a cpuset leaves it with what its parent has."""

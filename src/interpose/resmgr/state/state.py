@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.resources import empty_map
 from interpose.core.policy.decision import Grant
 from interpose.core.policy.request import Amounts, Key
@@ -18,6 +19,7 @@ from interpose.resmgr.state.codec import (
     Fields,
     amounts_from_plain,
     amounts_to_plain,
+    cpus,
     flag,
     grant_from_plain,
     grant_to_plain,
@@ -41,6 +43,7 @@ class SavedEntry:
     container_id: str
     grant: Grant
     amounts: Amounts
+    extra_mems: CpuSet = EMPTY  # memory nodes beyond those of the grant, as these ran short
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,12 +111,13 @@ def state_from_plain(plain: object, where: str = "state") -> State:
 
 
 def _entry_to_plain(entry: SavedEntry) -> dict[str, Any]:
-    return {
+    plain = {
         **key_to_plain(entry.key),
         "container_id": entry.container_id,
         "grant": grant_to_plain(entry.grant),
         "amounts": amounts_to_plain(entry.amounts),
     }
+    return plain | ({"extra_mems": str(entry.extra_mems)} if entry.extra_mems else {})
 
 
 def _entry_from_plain(plain: object, where: str) -> SavedEntry:
@@ -123,6 +127,7 @@ def _entry_from_plain(plain: object, where: str) -> SavedEntry:
         container_id=fields.get("container_id", text),
         grant=fields.get("grant", grant_from_plain),
         amounts=fields.get("amounts", amounts_from_plain),
+        extra_mems=fields.get("extra_mems", cpus) if "extra_mems" in fields else EMPTY,
     )
 
 

@@ -75,6 +75,14 @@ def test_the_report_tells_the_story() -> None:
     ]
 
 
+@pytest.mark.parametrize(("nodes", "text"), [("0-3", "nodes 0-3"), ("", "more nodes")])
+def test_memory_nodes_that_ran_short_are_shown(nodes: str, text: str) -> None:
+    """What it may use since then, and why; a policy that chose them itself has them in the grant."""
+    memory = {"at": "10:00", "nodes": nodes, "why": "memory nodes 1 had 1 GiB left of 64 GiB"}
+    lines = explain_text({**ANSWER, "memory": memory}).splitlines()
+    assert f"Memory        may use {text} since 10:00: memory nodes 1 had 1 GiB left of 64 GiB" in lines
+
+
 def test_quotas_are_shown() -> None:
     """Of the container and, if it is of interest, of its pod; why one of them is still there."""
     answer = {

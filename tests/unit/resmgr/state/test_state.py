@@ -21,6 +21,7 @@ STATE = State(
             container_id="c2",
             grant=Grant(exclusive=CpuSet.parse("2-3"), envs={"A": "ä"}, command=("x",)),
             amounts=Amounts(milli=2000),
+            extra_mems=CpuSet.parse("0-1"),
         ),
         SavedEntry(key=Key("p2", "b", 1, 1), container_id="c3", grant=Grant(), amounts=Amounts(milli=100)),
         SavedEntry(key=Key("p1", "a"), container_id="", grant=Grant(pools=("shared",)), amounts=Amounts(milli=100)),

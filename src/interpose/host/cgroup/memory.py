@@ -1,0 +1,73 @@
+"""What the memory controller says of a cgroup: on which nodes its memory is, and whether it ran out of it."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from interpose.core.model.cpuset import CpuSet
+from interpose.host.cgroup.tree import CgroupTree
+
+_CONTROLLER: Final = "memory"
+_BY_NODE: Final = re.compile(r"N([0-9]{1,4})=([0-9]{1,18})", re.ASCII)
+# The lines that count: pages of all kinds on v1, bytes of each kind on v2.
+_TOTALS: Final[Mapping[int, tuple[str, ...]]] = {1: ("total=",), 2: ("anon ", "file ", "kernel_stack ", "pagetables ")}
+
+
+class MemoryUse(NamedTuple):
+    """The memory of a cgroup, and how often it had too little."""
+
+    by_node: Mapping[int, int]  # bytes
+    kills: int  # processes that the kernel has killed for want of memory
+    limit_hits: int  # how often this cgroup or one above it was at its limit
+
+    def on(self, nodes: CpuSet) -> int:
+        """Bytes on these nodes."""
+        return sum(count for node, count in self.by_node.items() if node in nodes)
+
+
+def read_memory_use(tree: CgroupTree, directory: str) -> MemoryUse:
+    """The use of a cgroup; OSError or ValueError if it cannot be read. Kernels that do not count kills have none."""
+    numbers = _events(tree, directory) if tree.version == 2 else _numbers(tree, directory, "memory.oom_control")
+    stat = tree.text(directory, _CONTROLLER, "memory.numa_stat")
+    return MemoryUse(parse_numa_stat(stat, tree.version), numbers.get("oom_kill", 0), _limit_hits(tree, directory))
+
+
+def parse_numa_stat(text: str, version: int) -> dict[int, int]:
+    """The bytes that a cgroup has on each node, without those below it."""
+    unit = os.sysconf("SC_PAGE_SIZE") if version == 1 else 1
+    found: dict[int, int] = {}
+    for line in text.splitlines():
+        if line.startswith(_TOTALS[version]):
+            for node, count in _BY_NODE.findall(line):
+                found[int(node)] = found.get(int(node), 0) + int(count) * unit
+    return found
+
+
+def _limit_hits(tree: CgroupTree, directory: str) -> int:
+    """Of the cgroup and of those above it: a limit of the pod kills in the container, too."""
+    found = 0
+    for place in _with_parents(directory):
+        with suppress(OSError):  # the outermost ones need not have the controller
+            if tree.version == 2:
+                found += _events(tree, place).get("oom", 0)
+            else:
+                found += int(tree.text(place, _CONTROLLER, "memory.failcnt"))
+    return found
+
+
+def _with_parents(directory: str) -> Iterator[str]:
+    while directory:
+        yield directory
+        directory = directory.rpartition("/")[0]
+
+
+def _events(tree: CgroupTree, directory: str) -> dict[str, int]:
+    return _numbers(tree, directory, "memory.events")
+
+
+def _numbers(tree: CgroupTree, directory: str, file: str) -> dict[str, int]:
+    """Words with a number behind, line by line."""
+    pairs = (line.split() for line in tree.text(directory, _CONTROLLER, file).splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2}
