@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from interpose.core.model.pod import Container, ContainerState, Pod
 from interpose.cri.store.pending import PendingCreates
+from interpose.cri.store.variables import VariableTable
 
 _Record = TypeVar("_Record", Pod, Container)
 
@@ -39,6 +40,7 @@ class Store:
         self._changed: dict[str, int] = {}  # id -> revision of its last change
         self._queries: set[StoreQuery] = set()
         self._diverging: dict[str, Container] = {}
+        self._variables = VariableTable()
         self.pending = pending if pending is not None else PendingCreates()
         # Called when the first container diverges from what was requested, and when the last one no longer does.
         self.on_diverging: Callable[[], None] | None = None
@@ -87,6 +89,8 @@ class Store:
         old = self._containers.get(container.id)
         if old is not None and old.pod_id != container.pod_id:
             self._leave(old)
+        if container.envs and (old is None or container.envs is not old.envs):
+            container = replace(container, envs=self._variables.shared(container.envs))
         self._containers[container.id] = container
         self._members.setdefault(container.pod_id, {})[container.id] = None
         self._touch(container.id)

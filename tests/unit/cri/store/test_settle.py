@@ -127,7 +127,7 @@ async def test_record_that_came_by_itself_stays(node: Node) -> None:
     node.store.put_container(known)
     stall.release()
     await task
-    assert node.store.containers[container_id] is known
+    assert node.store.containers[container_id] == known
 
 
 async def test_pod_without_the_label_of_a_kubelet(node: Node) -> None:

@@ -51,6 +51,20 @@ def test_pod_goes_with_its_containers() -> None:
     assert (len(store.pods), len(store.containers), store.containers_of("p1")) == (0, 0, ())
 
 
+def test_containers_with_the_same_variables_share_them() -> None:
+    """Their records are equal to what was put; a replaced record keeps its variables."""
+    store = filled()
+    host, home = ("HOST", b"10.0.0.1"), ("HOME", b"/")
+    store.put_container(replace(CONTAINER, envs=(host, home)))
+    of_other = (str(b"HOME", "utf-8"), bytes(bytearray(b"/")))
+    store.put_container(Container(id="c2", pod_id="p1", envs=(of_other,)))
+    first, second = store.containers["c1"].envs, store.containers["c2"].envs
+    assert (first, second) == ((host, home), (home,))
+    assert second[0] is first[1] is not of_other
+    store.put_container(replace(store.containers["c2"], state=ContainerState.RUNNING))
+    assert store.containers["c2"].envs is second
+
+
 def test_container_may_have_the_id_of_its_pod() -> None:
     """A runtime that gives out one id for both loses these records, and no other."""
     store = filled()
