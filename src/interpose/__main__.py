@@ -14,6 +14,9 @@ def _run(module: str) -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from importlib import import_module
 
+    from interpose.cli.common.deferred_module import defer
+
+    defer("ipaddress")  # 0.3 MB that pathlib loads with urllib.parse, which looks at addresses in brackets with it
     program = import_module(module)
     try:
         if ours:

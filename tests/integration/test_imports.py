@@ -17,12 +17,14 @@ from tests.support.lab.relay import DOCKER, relay_argv
 # The real command line; the list is written at exit, so that whatever was loaded at any time is in it.
 RECORDED = """
 import atexit, sys
+place = sys.argv.pop(1)
 @atexit.register
 def write():
-    with open(sys.argv[1], "w") as file:
-        file.write("\\n".join(sorted(name for name, module in sys.modules.items() if module is not None)))
-from interpose.cli.main import cli
-cli(sys.argv[2:], prog_name="interpose")
+    with open(place, "w") as file:
+        # What only takes the place of a module has no spec.
+        file.write("\\n".join(sorted(name for name, one in sys.modules.items() if getattr(one, "__spec__", None))))
+from interpose.__main__ import main
+main()
 """
 NEVER = (
     "google.protobuf",
@@ -77,6 +79,7 @@ NEVER = (
     "unittest",
     "multiprocessing",
     "concurrent.futures.process",
+    "ipaddress",
 )
 MIB = 1024 * 1024
 

@@ -9,10 +9,11 @@ protobuf's message classes in Python cost 1.3 MB, and are there for machines whe
 """
 
 import sys
-from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, Final, NoReturn
+
+from interpose.cli.common.deferred_module import DeferredModule, defer
 
 _ERRORS: Final = ("SSLError", "SSLWantReadError", "SSLSyscallError", "SSLZeroReturnError", "CertificateError")
 _NUMBERS: Final = ("SSL_ERROR_WANT_READ", "SSL_ERROR_WANT_WRITE", "SSL_ERROR_SYSCALL")
@@ -44,25 +45,7 @@ def _has_own_hashes() -> bool:
 
 def leave_out_python_messages() -> None:
     """Call it before protobuf is imported. If something wants these classes after all, they are loaded then."""
-    sys.modules.setdefault(_PYTHON_MESSAGES, DeferredModule(_PYTHON_MESSAGES))
-
-
-class DeferredModule(ModuleType):
-    """Takes the place of a module, which is loaded when a name is wanted that is not set here."""
-
-    _real: ModuleType | None = None
-
-    def __getattr__(self, name: str) -> Any:
-        """Names of the import system say that nothing is loaded."""
-        if name.startswith("__"):
-            raise AttributeError(name)
-        if self._real is None:
-            del sys.modules[self.__name__]
-            try:
-                self._real = import_module(self.__name__)
-            finally:
-                sys.modules[self.__name__] = self
-        return getattr(self._real, name)
+    defer(_PYTHON_MESSAGES)
 
 
 def _ssl_of_uvloop() -> ModuleType:
