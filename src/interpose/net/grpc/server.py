@@ -5,6 +5,7 @@ import logging
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from interpose.net.grpc.answer import answer
 from interpose.net.grpc.exchange import plain
@@ -21,7 +22,10 @@ from interpose.tasks import TaskBag
 _log = logging.getLogger(__name__)
 
 # A handler that produces faster than its client reads waits when this much is queued.
-_QUEUE_LIMIT = 256 * 1024
+_QUEUE_LIMIT: Final = 256 * 1024
+# Seconds that clients have to answer the PING after GOAWAY, and between two looks at what is left of a drain.
+_PING_TIMEOUT: Final = 1.0
+_POLL: Final = 0.02
 
 
 class ServerCall:
@@ -46,6 +50,11 @@ class ServerCall:
         timeout = headers.get(b"grpc-timeout")
         seconds = parse_timeout(timeout) if timeout is not None else None
         self.deadline = None if seconds is None else asyncio.get_running_loop().time() + seconds
+
+    @property
+    def unary(self) -> bool:
+        """Whether it has one reply, which ends it."""
+        return isinstance(self._handler, Unary)
 
     @property
     def metadata(self) -> list[tuple[bytes, bytes]]:
@@ -176,13 +185,28 @@ class LocalServer:
         await self.listener.start(sock)
 
     async def drain(self, grace: float) -> bool:
-        """Accept no more; unary calls in flight have `grace` seconds. True if all of them ended. Then close."""
+        """Accept no more; unary calls have `grace` seconds, also those that clients sent before they saw our GOAWAY.
+        True if all of them ended. Then close."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         self.listener.stop_accepting()
         self.listener.drain()
         self._hub.flush()
-        done = await self._tasks.wait_finished(grace)
+        while (passed := loop.time() - began) < grace:
+            if not self._is_busy() and (passed >= _PING_TIMEOUT or self._goaway_was_seen()):
+                break
+            await asyncio.sleep(_POLL)
+        done = not self._is_busy()
         await self.close()
         return done
+
+    def _is_busy(self) -> bool:
+        """Whether a unary call is being received, handled or answered."""
+        sinks = (stream.sink for link in self.listener.links for stream in link.conn.streams.values())
+        return len(self._tasks) > 0 or any(isinstance(sink, ServerCall) and sink.unary for sink in sinks)
+
+    def _goaway_was_seen(self) -> bool:
+        return all(link.server.leaving for link in self.listener.links)
 
     async def close(self) -> None:
         """Stop at once: calls in flight are cancelled, connections closed."""
