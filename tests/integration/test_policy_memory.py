@@ -48,13 +48,13 @@ class MemoryStack:
             )
             (self._nodes / f"node{number}/meminfo").write_text("".join(lines))
 
-    async def run(self, name: str) -> str:
-        """A pod with a container that runs on 4 CPUs: the container's id."""
+    async def run(self, name: str, milli: int = 4000) -> str:
+        """A pod with a container that runs on 4 CPUs, or so many: the container's id."""
         config = pod_config(name, qos="guaranteed", annotations=PAIR)
-        config.linux.resources.CopyFrom(linux_resources(cpu_request=4000, cpu_limit=4000, memory_limit=MEMORY))
+        config.linux.resources.CopyFrom(linux_resources(cpu_request=milli, cpu_limit=milli, memory_limit=MEMORY))
         self.node.make_pod(config)
         pod = (await self.stack.call(run_request(config))).pod_sandbox_id
-        resources = linux_resources(cpu_request=4000, cpu_limit=4000, memory_limit=MEMORY)
+        resources = linux_resources(cpu_request=milli, cpu_limit=milli, memory_limit=MEMORY)
         request = create_request(pod, config, container_config(config, "app", resources=resources))
         container_id: str = (await self.stack.call(request)).container_id
         await self.stack.call(cri.StartContainerRequest(container_id=container_id))
@@ -63,6 +63,15 @@ class MemoryStack:
     def mems(self, container_id: str) -> str:
         """Its memory nodes at the runtime."""
         return self.stack.has(container_id).cpuset_mems
+
+    async def resize(self, container_id: str, milli: int) -> None:
+        """The kubelet gives it other amounts."""
+        linux = linux_resources(cpu_request=milli, cpu_limit=milli, memory_limit=MEMORY)
+        await self.stack.call(cri.UpdateContainerResourcesRequest(container_id=container_id, linux=linux))
+
+    def migrates(self, container_id: str) -> str:
+        """What its cgroup says about pages when memory nodes change; only v1 has that file."""
+        return self.node.tree.text(self.node.directory(container_id), "cpuset", "cpuset.memory_migrate").strip()
 
     def show(self, container_id: str, kills: int) -> None:
         """Its cgroup shows so many killed processes, and no limit that was hit."""
@@ -192,3 +201,29 @@ async def test_a_restart_and_another_configuration_take_nothing_away(tmp_path: P
         (held,) = find_allocations(tracker, "first/app")
         assert held.widening is not None
         assert held.widening.reason == "they were short before the relay started"
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("true", "1"), ("false", "0")])
+async def test_pages_follow_on_v1_if_the_document_asks_for_it(tmp_path: Path, asked: str, expected: str) -> None:
+    """Here the update is the kubelet's: a resize, by which the container loses a node."""
+    node = FakeNode(PlainCgroups(tmp_path / "host/sys/fs/cgroup", 1, "0-15", "0-3"))
+    document = f"{HEAD}  MigrateMemory: {asked}\n  Active: static\n  static: {{PinMemory: true}}\n"
+    async with running(tmp_path, node, document, machine(MACHINE)) as it:
+        first = await it.run("first", 8000)
+        assert (it.mems(first), it.migrates(first)) == ("2-3", "0")
+        await it.resize(first, 4000)
+        assert it.mems(first) in ("2", "3")
+        assert it.migrates(first) == expected
+
+
+@pytest.mark.parametrize(("asked", "expected"), [("true", "1"), ("false", "0")])
+async def test_pages_follow_an_update_of_our_own(tmp_path: Path, asked: str, expected: str) -> None:
+    """Containers are bound to memory while they run: another document counts."""
+    node = FakeNode(PlainCgroups(tmp_path / "host/sys/fs/cgroup", 1, "0-15", "0-3"))
+    document = f"{HEAD}  MigrateMemory: {asked}\n  Active: static\n  static: {{PinMemory: PIN}}\n"
+    async with running(tmp_path, node, document.replace("PIN", "false"), machine(MACHINE)) as it:
+        first = await it.run("first")
+        assert (it.mems(first), it.migrates(first)) == ("", "0")
+        write(tmp_path, document.replace("PIN", "true"))
+        await it.eventually(first, "1")
+        assert it.migrates(first) == expected

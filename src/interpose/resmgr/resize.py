@@ -176,6 +176,8 @@ class ResizeHandler:
             updater.sent += 1
             lost, updater.lost = updater.lost, False
             try:
+                if desired is not None:
+                    await tracker.updaters.prepare(updater, desired)
                 reply = await proceed()
             except BaseException:
                 updater.written = None

@@ -31,6 +31,7 @@ from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.container_request import resize_amounts
 from interpose.resmgr.control.cgroup_check import CgroupCheck, Tree
 from interpose.resmgr.control.managed_fields import ManagedFields, put_back
+from interpose.resmgr.control.memory_migration import MemoryMigration
 from interpose.resmgr.control.overlaps import CpuOverlaps
 from interpose.resmgr.control.pending_updates import PendingUpdates, observed_resize
 from interpose.resmgr.control.pod_quotas import PodQuotas, quota_directory
@@ -131,7 +132,9 @@ class AllocationTracker:
             on_send=self.mark_managed,
             on_sent=self._on_sent,
             on_missing=self._on_missing,
+            before_move=self._before_move,
         )
+        self._migration = MemoryMigration(cgroups, lambda: self.configuration.migrate_memory)
         self.updates = PendingUpdates()
         self.creates = PendingAllocations()
         self.cgroups = CgroupCheck(cgroups, self.updaters, store, starts)
@@ -448,6 +451,10 @@ class AllocationTracker:
                 name: getattr(requested, name) for name in FIELDS if getattr(requested, name) == getattr(written, name)
             }
             self.release_fields(key, Assignment(**same))
+
+    async def _before_move(self, container_id: str) -> None:
+        """A container is about to lose memory nodes."""
+        await self._migration.prepare(self.store.containers.get(container_id))
 
     def _on_missing(self, key: Key, container_id: str, error: RpcError) -> None:
         """The runtime does not update a container: it may have ended."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from interpose.config.documents.amounts import CpuAmount
 from interpose.config.documents.constraints import cpu_constraints
-from interpose.config.documents.fields import Choice, FieldGroup, FieldReader, Report, Unread
+from interpose.config.documents.fields import Choice, FieldGroup, FieldReader, FlagField, Report, Unread
 from interpose.config.documents.policy_options import (
     DEFAULT_OPTIONS,
     OPTIONS,
@@ -97,6 +97,7 @@ class PolicyDocument:
     active: str | None = None  # a name, no alias
     available: CpuAmount | None = None
     reserved: CpuAmount | None = None
+    migrate_memory: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)  # by name of the policy, typed and complete
     warnings: tuple[str, ...] = ()
 
@@ -141,6 +142,8 @@ def policy_values(document: PolicyDocument) -> Iterator[tuple[str, str]]:
     for name, amount in amounts:
         if amount is not None:
             yield f"{_POLICY}.{name}.CPU", str(amount)
+    if document.migrate_memory is not None:
+        yield f"{_POLICY}.MigrateMemory", str(document.migrate_memory).lower()
     for policy, default in DEFAULT_OPTIONS.items():
         for key, value in option_values(document.options.get(policy) or default):
             yield f"{_POLICY}.{policy}.{key}", value
@@ -276,6 +279,7 @@ def _document(values: Mapping[str, Any]) -> PolicyDocument:
         active=values.get("Active"),
         available=values.get("AvailableResources"),
         reserved=values.get("ReservedResources"),
+        migrate_memory=values.get("MigrateMemory"),
         options=MappingProxyType({name: value for name, value in values.items() if name in OPTIONS}),
     )
 
@@ -285,6 +289,7 @@ _FIXED: Final[Mapping[str, FieldReader]] = MappingProxyType(
         "Active": Choice(NAMES),
         "AvailableResources": cpu_constraints(amounts=False),
         "ReservedResources": cpu_constraints(amounts=True),
+        "MigrateMemory": FlagField(),
     }
 )
 _FIELDS: Final = MappingProxyType({name.lower(): name for name in _FIXED})

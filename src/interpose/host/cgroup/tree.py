@@ -114,10 +114,19 @@ class CgroupTree:
 
     def text(self, directory: str, controller: str, file: str) -> str:
         """What a file of a controller has that is no parameter; FileNotFoundError also if the kernel has none such."""
+        base = self._controller_base(controller, file)
+        return self._files.read(f"{_joined(base, directory)}/{file}")
+
+    def put_text(self, directory: str, controller: str, file: str, text: str) -> None:
+        """Write such a file; errors as `text`, and the kernel's own."""
+        base = self._controller_base(controller, file)
+        self._files.write(f"{base}/{check_confined(directory)}/{file}", text)
+
+    def _controller_base(self, controller: str, file: str) -> str:
         base = self._by_controller.get(controller)
         if base is None:
             raise FileNotFoundError(errno.ENOENT, "its hierarchy is not mounted", file)
-        return self._files.read(f"{_joined(base, directory)}/{file}")
+        return base
 
     def write(self, directory: str, parameter: Parameter, value: Value) -> None:
         """Put a value there. CLEAR of a cpuset leaves it with what its parent has."""

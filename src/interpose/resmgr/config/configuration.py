@@ -26,6 +26,7 @@ class Configuration:
     available: CpuSet | ExcludedCpus | None = None
     reserved: CpuSet | ExcludedCpus | int | None = None  # CPUs, or thousandths of one
     options: Any = None  # of this policy, typed and complete
+    migrate_memory: bool = False  # whether pages follow when a container gets other memory nodes
     origin: str = ""  # where it comes from, for people
     notes: tuple[str, ...] = ()  # parts of its document that something else overrides
     fallback_reasons: tuple[

@@ -26,6 +26,7 @@ class Draft:
     available: CpuAmount | None
     reserved: CpuAmount | None
     options: Any
+    migrate_memory: bool = False
     notes: tuple[str, ...] = ()  # what has no effect
 
 
@@ -97,7 +98,12 @@ def combine(
         raise ConfigError(problems)
     options = _options(policy, settings, origins, document, notes)
     return Draft(
-        policy=policy, available=available, reserved=amounts["reserved"], options=options, notes=tuple(notes.texts)
+        policy=policy,
+        available=available,
+        reserved=amounts["reserved"],
+        options=options,
+        migrate_memory=bool(document.migrate_memory),
+        notes=tuple(notes.texts),
     )
 
 

@@ -214,6 +214,7 @@ class Sources:
             available=available,
             reserved=reserved,
             options=options,
+            migrate_memory=draft.migrate_memory,
             origin=origin,
             notes=draft.notes,
         )

@@ -108,9 +108,10 @@ class ContainerUpdater:
 class ContainerUpdaters:
     """The updaters of all containers.
 
-    `desired` returns what a container should have now, None if nothing is known of it. `on_send` is called with what is
-    about to be sent, `on_sent` with what the runtime took, `on_missing` when the runtime refuses to update a container.
-    `clock` is the loop's.
+    `desired` returns what a container should have now, None if nothing is known of it. `before_move` is awaited with
+    the id of a container that is about to lose memory nodes. `on_send` is called with what is about to be sent,
+    `on_sent` with what the runtime took, `on_missing` when the runtime refuses to update a container. `clock` is the
+    loop's.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class ContainerUpdaters:
         on_send: Callable[[Key, Assignment], None],
         on_sent: Callable[[Key, Assignment], None],
         on_missing: Callable[[Key, str, RpcError], None],
+        before_move: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         self.by_key: dict[Key, ContainerUpdater] = {}
         self.results: Counter[str] = Counter()
@@ -134,6 +136,7 @@ class ContainerUpdaters:
         self._on_send = on_send
         self._on_sent = on_sent
         self._on_missing = on_missing
+        self._before_move = before_move
         self._gate = asyncio.Semaphore(_MAX_PARALLEL)
         self._tasks = TaskBag()
         self._rate_limited = RateLimited(_log)
@@ -317,6 +320,7 @@ class ContainerUpdaters:
         updater.sending = target
         self._on_send(updater.key, _sent_part(target, patch))
         try:
+            await self.prepare(updater, target)
             await self._send("UpdateContainerResources", convert.update_resources(updater.id, patch))
         except RpcError as error:
             updater.lost |= lost
@@ -332,6 +336,11 @@ class ContainerUpdaters:
         self._on_sent(updater.key, target)
         self.mark_recovered(updater)
         return True
+
+    async def prepare(self, updater: ContainerUpdater, target: Assignment) -> None:
+        """To be awaited by whoever sends an update, under the lock of its updater."""
+        if self._before_move is not None and _loses_memory(target, updater.written):
+            await self._before_move(updater.id)
 
     def mark_recovered(self, updater: ContainerUpdater) -> None:
         """The runtime took an update for this container."""
@@ -401,6 +410,13 @@ def is_displaced(desired: Assignment | None, written: Assignment | None) -> bool
     if desired is None or desired.cpus is None or written is None or written.cpus is None:
         return False
     return not desired.cpus & written.cpus
+
+
+def _loses_memory(target: Assignment, written: Assignment | None) -> bool:
+    """Whether pages of the container may be on nodes that it will not have."""
+    if target.mems is None:
+        return False
+    return written is None or written.mems is None or not written.mems <= target.mems
 
 
 def patch_of(target: Assignment | None, written: Assignment | None) -> LinuxResources | None:

@@ -39,6 +39,8 @@ class FakeCgroup:
     cpus: CpuSet = field(default_factory=CpuSet)
     mems: CpuSet = field(default_factory=CpuSet)
     limit: int = _NO_LIMIT
+    migrates: int = 0  # v1: whether pages follow to other memory nodes
+    pages: CpuSet = field(default_factory=CpuSet)  # the memory nodes that its pages are on; tests fill it
 
     def below(self) -> "Iterator[FakeCgroup]":
         """This one and all in it."""
@@ -204,9 +206,15 @@ def _write_set(what: str) -> Callable[[FakeCgroupTree, FakeCgroup, str], None]:
                 raise refuse(errno.EACCES)
             if not new and getattr(group, what) and group.populated():
                 raise refuse(errno.ENOSPC)
+        if what == "mems" and (node.version == 2 or group.migrates) and not group.pages <= new:
+            group.pages = new
         setattr(group, what, new)
 
     return write
+
+
+def _write_migrate(_: FakeCgroupTree, group: FakeCgroup, text: str) -> None:
+    group.migrates = int(number_of(text) != 0)
 
 
 def _kernel_list(text: str) -> CpuSet:
@@ -272,6 +280,7 @@ V1_FILES: Final[Mapping[str, FakeCgroupFile]] = MappingProxyType(
         "cpu.bvt_warp_ns": FakeCgroupFile("cpu", _of("bvt"), _write_bvt),
         "cpuset.cpus": FakeCgroupFile("cpuset", _read_set("cpus"), _write_set("cpus")),
         "cpuset.mems": FakeCgroupFile("cpuset", _read_set("mems"), _write_set("mems")),
+        "cpuset.memory_migrate": FakeCgroupFile("cpuset", _of("migrates"), _write_migrate),
         "cpuset.effective_cpus": FakeCgroupFile("cpuset", _read_effective("cpus")),
         "cpuset.effective_mems": FakeCgroupFile("cpuset", _read_effective("mems")),
         "memory.limit_in_bytes": FakeCgroupFile("memory", _read_limit, _write_limit),

@@ -89,6 +89,28 @@ def test_cpus_may_be_excluded() -> None:
     assert document.reserved == CpuAmount(excluded=CpuSet.parse("2-7"))
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("policy: {MigrateMemory: true}", True),
+        ("policy.migratememory: false", False),
+        ("policy: {Active: static}", None),
+    ],
+)
+def test_pages_may_follow_memory_nodes(text: str, expected: bool | None) -> None:
+    """Whatever the policy; in a ConfigMap it has a key of its own."""
+    assert read(text).migrate_memory is expected
+    if expected is not None:
+        assert read_config_map({"policy.MigrateMemory": str(expected).lower()}, "n").migrate_memory is expected
+
+
+def test_whether_pages_follow_is_yes_or_no() -> None:
+    """Anything else is a problem with its line."""
+    assert problems("policy:\n  MigrateMemory: sometimes\n") == [
+        "file f line 2: policy.MigrateMemory: expected true or false, found text ('sometimes')"
+    ]
+
+
 @pytest.mark.parametrize("text", ["policy:", "{}", "policy: {Active: , static: }"])
 def test_a_document_may_say_nothing(text: str) -> None:
     """Everything may be left out."""
@@ -302,11 +324,15 @@ def test_what_two_keys_say_is_a_problem() -> None:
 
 def test_the_meaning_of_a_document_is_known_key_by_key() -> None:
     """What it does not say is at its default, so that two documents can be compared."""
-    text = "policy: {Active: stp, ReservedResources: {CPU: 2}, stp: {pools: {a: {cpuLists: [{Cpuset: 3, Socket: 0}]}}}}"
+    text = (
+        "policy: {Active: stp, ReservedResources: {CPU: 2}, MigrateMemory: true, "
+        "stp: {pools: {a: {cpuLists: [{Cpuset: 3, Socket: 0}]}}}}"
+    )
     values = dict(policy_values(read_policy_document(parse_document(text, "file x"), "file x")))
     said = {
         "policy.Active": "static-pools",
         "policy.ReservedResources.CPU": "2000m",
+        "policy.MigrateMemory": "true",
         "policy.static-pools.pools.a.exclusive": "false",
         "policy.static-pools.pools.a.cpuLists[0]": "3 of socket 0",
     }

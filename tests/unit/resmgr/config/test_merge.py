@@ -39,12 +39,14 @@ def test_a_document_alone_counts() -> None:
         available=cpus("1-7"),
         reserved=CpuAmount(milli=1500),
         options={"static": StaticOptions(pin_memory=True), "static-plus": StaticPlusOptions()},
+        migrate_memory=True,
     )
     assert combined(document) == Draft(
         policy="static",
         available=cpus("1-7"),
         reserved=CpuAmount(milli=1500),
         options=StaticOptions(pin_memory=True),
+        migrate_memory=True,
     )
 
 

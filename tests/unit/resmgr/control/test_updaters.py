@@ -52,7 +52,12 @@ class Node:
             on_send=lambda key, _: self.touched.append(key),
             on_sent=lambda key, written: self.arrived.append((key, written)),
             on_missing=lambda key, one, error: self.denied.append((key, one, error.code)),
+            before_move=self.before_move,
         )
+
+    async def before_move(self, container_id: str) -> None:
+        self.told.append((container_id, "move"))
+        await asyncio.sleep(0)
 
     async def send(self, method: str, message: bytes) -> bytes:
         assert method == "UpdateContainerResources"
@@ -564,3 +569,32 @@ async def test_what_was_never_told_is_nobodys_doing(node: Node) -> None:
 def test_what_a_container_has_in_words(assignment: Assignment, text: str) -> None:
     """The text is for log lines and messages."""
     assert describe(assignment) == text
+
+
+@pytest.mark.parametrize(
+    ("written", "mems", "told"),
+    [
+        ("0-1", "1", ["move", "0-3"]),  # node 0 is lost
+        ("0", "1", ["move", "0-3"]),
+        ("", "1", ["move", "0-3"]),  # it may have used any
+        ("1", "0-1", ["0-3"]),
+        ("1", "1", ["0-3"]),
+        ("1", "", ["0-3"]),  # not written
+    ],
+)
+async def test_before_memory_nodes_are_lost_its_pages_are_prepared(
+    node: Node, written: str, mems: str, told: list[str]
+) -> None:
+    """Before the update, and only then."""
+    node.updaters.add(A, "a", has("0-7", written))
+    node.wanted[A] = has("0-3", mems)
+    await node.updaters.apply((A,), 10)
+    assert [text for _, text in node.told] == told
+
+
+async def test_pages_of_a_container_of_which_nothing_is_known_are_prepared(node: Node) -> None:
+    """It may be anywhere."""
+    node.updaters.add(A, "a", None)
+    node.wanted[A] = has("0-3", "1")
+    await node.updaters.apply((A,), 10)
+    assert [text for _, text in node.told] == ["move", "0-3"]

@@ -4,6 +4,7 @@ import errno
 
 import pytest
 
+from interpose.core.model.cpuset import CpuSet
 from interpose.testing.kernel.cgroup import FakeKernel
 
 
@@ -139,6 +140,20 @@ def test_cpusets_are_clipped_on_v2() -> None:
     outcome(kernel, "a", "cpuset.cpus", "0-1")
     assert kernel.get("a/b", "cpuset.cpus.effective") == "0-1"
     assert outcome(kernel, "a/b", "cpuset.cpus", "\n") == ""
+
+
+@pytest.mark.parametrize(("version", "migrates", "pages"), [(1, "0", "0"), (1, "1", "1"), (1, "7", "1"), (2, "", "1")])
+def test_pages_follow_to_other_memory_nodes(version: int, migrates: str, pages: str) -> None:
+    """On v2 always, on v1 if the group says so; nodes that are only added take none."""
+    kernel = kernel_of(version)
+    kernel.group("a").pages = CpuSet.of([0])
+    if version == 1:
+        outcome(kernel, "a/b", "cpuset.mems", "1")
+        assert outcome(kernel, "a", "cpuset.memory_migrate", migrates) == str(int(migrates != "0"))
+    outcome(kernel, "a", "cpuset.mems", "0-1")
+    assert str(kernel.group("a").pages) == "0"
+    outcome(kernel, "a", "cpuset.mems", "1")
+    assert str(kernel.group("a").pages) == pages
 
 
 def test_memory_in_use_is_not_taken_away_on_v1() -> None:
