@@ -119,7 +119,7 @@ bring() {
         touch "$target/complete"
         rm -f "$target.missing"
     else
-        reason=$(grep -v '^$' "$target.log" | tail -n 1)
+        reason=$(grep -m 1 '^E: ' "$target.log" || tail -n 1 "$target.log")
         echo "$1 cannot be had here: ${reason:-no reason}" | tee "$target.missing" >&2
     fi
 }
