@@ -23,6 +23,7 @@ from conformance.table import named_points
 from conformance.world import World, write_network
 from tests.support.lab.containerd import Containerd
 from tests.support.lab.cri import CriClient
+from tests.support.lab.installations import chosen
 from tests.support.lab.processes import missing_programs
 from tests.support.lab.runtime import Runtime
 from tests.support.net.subnets import reserved_subnet
@@ -174,6 +175,8 @@ def of_containerd(request: pytest.FixtureRequest, folder: Path, archives: list[P
     """Points tried on containerd."""
     if reason := Containerd.missing():
         pytest.skip(f"no containerd: {reason}")
+    if chosen().version()[:2] != (1, 6):
+        pytest.skip("the table of differences is about containerd 1.6")
     place = folder / "c"
     points = selected(request, test_containerd.__name__)
     with reserved_subnet() as subnet:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from interpose.testing.eventually import WAIT_LIMIT
 from tests.support.lab.daemon import LabDaemon
-from tests.support.lab.images import PAUSE_IMAGE, ImageSpec, build_archives, default_images
+from tests.support.lab.images import ARCHITECTURE, PAUSE_IMAGE, ImageSpec, build_archives, default_images
 from tests.support.lab.installations import Installation, chosen
 from tests.support.lab.processes import Child, LabError
 
@@ -73,6 +73,10 @@ version = 3
   [plugins."io.containerd.cri.v1.runtime".cni]
     bin_dirs = ["/usr/lib/cni"]
     conf_dir = "{folder}/cni"
+# Pulls go by another service from 2.1 on, which has to be told of a snapshotter that is not the default.
+[[plugins."io.containerd.transfer.v1.local".unpack_config]]
+  platform = "linux/{arch}"
+  snapshotter = "{snapshotter}"
 """
 
 
@@ -85,6 +89,7 @@ def configuration(folder: Path, installation: Installation, snapshotter: str = "
         pause=PAUSE_IMAGE,
         snapshotter=snapshotter,
         oci_runtime=installation.oci_runtime,
+        arch=ARCHITECTURE,
     )
 
 

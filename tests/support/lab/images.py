@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PAUSE_IMAGE = "localhost/pause:latest"
 TEST_IMAGE = "localhost/busybox:latest"
+ARCHITECTURE = "amd64"
 FOREVER = ("/bin/sleep", "1000000000")
 APPLETS = ("cat", "echo", "env", "false", "head", "id", "ls", "mkdir", "sh", "sleep", "stat", "true", "wc", "yes")
 FILES = {"etc/passwd": b"root:x:0:0:root:/:/bin/sh\n", "etc/group": b"root:x:0:\n"}
@@ -70,7 +71,7 @@ def archive(spec: ImageSpec, content: bytes) -> bytes:
     diff_id = hashlib.sha256(content).hexdigest()
     config = json.dumps(
         {
-            "architecture": "amd64",
+            "architecture": ARCHITECTURE,
             "os": "linux",
             "config": {"Cmd": list(spec.command), "Env": ["PATH=/bin"], "Labels": dict(spec.labels)},
             "rootfs": {"type": "layers", "diff_ids": [f"sha256:{diff_id}"]},

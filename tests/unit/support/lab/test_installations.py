@@ -77,6 +77,8 @@ def test_a_configuration_has_the_form_of_its_version(unpacked: Path, tmp_path: P
     assert document["version"] == 3
     assert plugins["io.containerd.cri.v1.images"]["snapshotter"] == "overlayfs"
     assert plugins["io.containerd.cri.v1.images"]["pinned_images"]["sandbox"] == "localhost/pause:latest"
+    unpack = plugins["io.containerd.transfer.v1.local"]["unpack_config"]
+    assert unpack == [{"platform": "linux/amd64", "snapshotter": "overlayfs"}]
     runc = plugins["io.containerd.cri.v1.runtime"]["containerd"]["runtimes"]["runc"]
     assert runc["options"]["BinaryName"] == str(unpacked / "oci" / "bin" / "crun")
     assert all(str(tmp_path) in place for place in plugins["io.containerd.nri.v1.nri"].values())
