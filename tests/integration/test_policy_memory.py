@@ -74,9 +74,9 @@ class MemoryStack:
         return self.node.tree.text(self.node.directory(container_id), "cpuset", "cpuset.memory_migrate").strip()
 
     def show(self, container_id: str, kills: int) -> None:
-        """Its cgroup shows so many killed processes, and no limit that was hit."""
+        """Its cgroup, on v2 that of its pod, shows so many killed processes, and no limit that was hit."""
         tree, directory = self.node.tree, self.node.directory(container_id)
-        files = {"memory.events": f"oom 0\noom_kill {kills}\n", "memory.numa_stat": "anon N1=5\n"}
+        files = {"../memory.events": f"oom 0\noom_kill {kills}\n", "memory.numa_stat": "anon N1=5\n"}
         folder = Path(tree.root, directory)
         if tree.version == 1:
             files = {

@@ -15,12 +15,19 @@ _BY_NODE: Final = re.compile(r"N([0-9]{1,4})=([0-9]{1,18})", re.ASCII)
 _TOTALS: Final[Mapping[int, tuple[str, ...]]] = {1: ("total=",), 2: ("anon ", "file ", "kernel_stack ", "pagetables ")}
 
 
+class MemoryEvents(NamedTuple):
+    """How often there was too little memory, counted since a cgroup was made."""
+
+    counted_in: str  # this cgroup: on v2 that of the pod, whose counts outlive its containers
+    kills: int  # processes that the kernel has killed for want of memory
+    limit_hits: int  # how often it, or a cgroup above it, was at its limit
+
+
 class MemoryUse(NamedTuple):
-    """The memory of a cgroup, and how often it had too little."""
+    """The memory of a container by node, and what is counted of it."""
 
     by_node: Mapping[int, int]  # bytes
-    kills: int  # processes that the kernel has killed for want of memory
-    limit_hits: int  # how often this cgroup or one above it was at its limit
+    events: MemoryEvents
 
     def on(self, nodes: CpuSet) -> int:
         """Bytes on these nodes."""
@@ -28,10 +35,10 @@ class MemoryUse(NamedTuple):
 
 
 def read_memory_use(tree: CgroupTree, directory: str) -> MemoryUse:
-    """The use of a cgroup; OSError or ValueError if it cannot be read. Kernels that do not count kills have none."""
-    numbers = _events(tree, directory) if tree.version == 2 else _numbers(tree, directory, "memory.oom_control")
+    """The use of a container by its cgroup; OSError or ValueError if it cannot be read."""
     stat = tree.text(directory, _CONTROLLER, "memory.numa_stat")
-    return MemoryUse(parse_numa_stat(stat, tree.version), numbers.get("oom_kill", 0), _limit_hits(tree, directory))
+    events = _events(tree, directory) if tree.version == 2 else _events_v1(tree, directory)
+    return MemoryUse(parse_numa_stat(stat, tree.version), events)
 
 
 def parse_numa_stat(text: str, version: int) -> dict[int, int]:
@@ -45,26 +52,30 @@ def parse_numa_stat(text: str, version: int) -> dict[int, int]:
     return found
 
 
-def _limit_hits(tree: CgroupTree, directory: str) -> int:
-    """Of the cgroup and of those above it: a limit of the pod kills in the container, too."""
-    found = 0
+def _events(tree: CgroupTree, directory: str) -> MemoryEvents:
+    """On v2 a cgroup counts what happens below it, too; only `memory.events.local` is about its own limit."""
+    pod, *above = list(_with_parents(directory))[1:] or [directory]
+    numbers = _numbers(tree, pod, "memory.events")
+    limits = numbers.get("oom", 0)
+    for place in above:
+        with suppress(OSError):  # the outermost ones need not have the controller, and older kernels have no such file
+            limits += _numbers(tree, place, "memory.events.local").get("oom", 0)
+    return MemoryEvents(pod, numbers.get("oom_kill", 0), limits)
+
+
+def _events_v1(tree: CgroupTree, directory: str) -> MemoryEvents:
+    """On v1 every cgroup counts for itself. Kernels before 4.13 do not count kills."""
+    limits = 0
     for place in _with_parents(directory):
-        with suppress(OSError):  # the outermost ones need not have the controller
-            if tree.version == 2:
-                found += _events(tree, place).get("oom", 0)
-            else:
-                found += int(tree.text(place, _CONTROLLER, "memory.failcnt"))
-    return found
+        with suppress(OSError):
+            limits += int(tree.text(place, _CONTROLLER, "memory.failcnt"))
+    return MemoryEvents(directory, _numbers(tree, directory, "memory.oom_control").get("oom_kill", 0), limits)
 
 
 def _with_parents(directory: str) -> Iterator[str]:
     while directory:
         yield directory
         directory = directory.rpartition("/")[0]
-
-
-def _events(tree: CgroupTree, directory: str) -> dict[str, int]:
-    return _numbers(tree, directory, "memory.events")
 
 
 def _numbers(tree: CgroupTree, directory: str, file: str) -> dict[str, int]:

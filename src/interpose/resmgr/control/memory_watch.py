@@ -2,10 +2,10 @@
 
 The kernel kills processes of a cpuset whose nodes are full, however much memory other nodes have. While a policy binds
 containers to a part of the nodes, what each node has left is read once a second, and one container after the other is
-asked whether processes of it were killed below all its limits, all of them in a quarter of a minute. A container whose
-nodes are all short, or that lost a process so, gets other nodes as well, and keeps them until it ends. That is an
-update like any other. Containers with the most memory on these nodes come first, some in a second. Files are read in a
-thread.
+asked whether processes of it, or on v2 of its pod, were killed below all limits: all of them in a quarter of a minute,
+new ones at once. A container whose nodes are all short, or whose pod lost a process so, gets other nodes as well, and
+keeps them until it ends. That is an update like any other. Containers with the most memory on these nodes come first,
+some in a second. Files are read in a thread.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from interpose.core.policy.request import Key
 from interpose.core.policy.static.partition import all_memory
 from interpose.core.topology.node_memory import NodeMemory, has_room_elsewhere, starves
 from interpose.errors import ConfigError
-from interpose.host.cgroup.memory import MemoryUse, read_memory_use
+from interpose.host.cgroup.memory import MemoryEvents, MemoryUse, read_memory_use
 from interpose.log import RateLimited
 from interpose.resmgr.control.cgroup_check import Tree, directory_of
 from interpose.resmgr.tracker import AllocationTracker
@@ -37,7 +37,7 @@ class WideningCause(StrEnum):
     """What showed that a container needs other memory nodes."""
 
     SHORT = "short"  # its nodes have little left
-    KILLED = "killed"  # a process of it was killed
+    KILLED = "killed"  # a process was killed
 
 
 class MemoryWatch:
@@ -49,7 +49,8 @@ class MemoryWatch:
         self._read = read
         self._tree = tree
         self._nodes: Mapping[int, NodeMemory] = {}  # at the last look
-        self._uses: dict[Key, MemoryUse] = {}  # at the last question
+        self._uses: dict[Key, MemoryUse | None] = {}  # at the last question; None: they cannot be read
+        self._events: dict[tuple[str, str], MemoryEvents] = {}  # by pod and cgroup
         self._cycle: list[Key] = []  # containers that are still to be asked in this cycle
         self._looking: asyncio.Task[None] | None = None
         self._rate_limited = RateLimited(_log)
@@ -58,6 +59,8 @@ class MemoryWatch:
         """Look if containers are bound to nodes; to be called once a second."""
         bound = bound_containers(tracker)
         self._uses = {key: use for key, use in self._uses.items() if key in bound}
+        # A pod outlives its containers: the next one of it begins with what is known.
+        self._events = {place: events for place, events in self._events.items() if place[0] in tracker.store.pods}
         if not bound:
             self._nodes, self.problem = {}, ""
         elif not self.busy:
@@ -83,18 +86,28 @@ class MemoryWatch:
             return
         self.problem = ""
         starving = [key for key, mems in bound.items() if starves(mems, self._nodes)][:_MOST]
-        asked = self._next_of_cycle(bound)
-        before = {key: self._uses.get(key) for key in asked}
-        await self._ask(tracker, dict.fromkeys((*starving, *asked)))
+        new = [key for key in bound if key not in self._uses][:_MOST]
+        await self._ask(tracker, dict.fromkeys((*starving, *new, *self._next_of_cycle(bound))))
         if not tracker.at_rest:
             return
         for key in sorted(starving, key=lambda key: self._use_of(key, bound[key]), reverse=True):
             self._widen(tracker, key, WideningCause.SHORT, describe(bound[key], self._nodes))
-        for key in asked:
-            lost = _was_killed_unlimited(before[key], self._uses.get(key))
-            if lost and key not in starving and has_room_elsewhere(bound[key], self._nodes):
-                reason = f"a process of it was killed below its memory limit; {describe(bound[key], self._nodes)}"
+        killed = self._compare_events()
+        for key, mems in bound.items():
+            if self._place_of(key) in killed and key not in starving and has_room_elsewhere(mems, self._nodes):
+                reason = f"a process of its pod was killed below all memory limits; {describe(mems, self._nodes)}"
                 self._widen(tracker, key, WideningCause.KILLED, reason)
+
+    def _compare_events(self) -> set[tuple[str, str]]:
+        """Pods and cgroups in which a process was killed since the last time although no limit was hit."""
+        now = {(key.pod_id, use.events.counted_in): use.events for key, use in self._uses.items() if use is not None}
+        killed = {place for place, events in now.items() if _killed_unlimited(self._events.get(place), events)}
+        self._events.update(now)
+        return killed
+
+    def _place_of(self, key: Key) -> tuple[str, str] | None:
+        use = self._uses.get(key)
+        return None if use is None else (key.pod_id, use.events.counted_in)
 
     def _next_of_cycle(self, bound: Mapping[Key, CpuSet]) -> list[Key]:
         if not self._cycle:
@@ -108,7 +121,7 @@ class MemoryWatch:
         found = {key: container for key in keys if (container := _running(tracker, key)) is not None}
         if found:
             uses = await asyncio.to_thread(read_uses, self._tree, tuple(found.values()))
-            self._uses.update((key, use) for key, use in zip(found, uses, strict=True) if use is not None)
+            self._uses.update(zip(found, uses, strict=True))
 
     def _use_of(self, key: Key, mems: CpuSet) -> int:
         use = self._uses.get(key)
@@ -170,11 +183,9 @@ def describe(mems: CpuSet, nodes: Mapping[int, NodeMemory]) -> str:
     return f"memory nodes {mems} had {format_size(left)} left of {format_size(total)}"
 
 
-def _was_killed_unlimited(before: MemoryUse | None, now: MemoryUse | None) -> bool:
+def _killed_unlimited(before: MemoryEvents | None, now: MemoryEvents) -> bool:
     """Whether a process was killed between two questions although no limit was hit."""
-    if before is None or now is None:
-        return False
-    return now.kills > before.kills and now.limit_hits == before.limit_hits
+    return before is not None and now.kills > before.kills and now.limit_hits == before.limit_hits
 
 
 def _running(tracker: AllocationTracker, key: Key) -> Container | None:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from interpose.core.model.cpuset import CpuSet
-from interpose.host.cgroup.memory import MemoryUse, parse_numa_stat, read_memory_use
+from interpose.host.cgroup.memory import MemoryEvents, MemoryUse, parse_numa_stat, read_memory_use
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.testing.kernel.cgroup import FakeKernel
 
@@ -35,25 +35,33 @@ def test_bytes_by_node() -> None:
 
 def test_memory_on_some_nodes() -> None:
     """Nodes that the cgroup has nothing on count nothing."""
-    use = MemoryUse({0: 5, 1: 7}, 0, 0)
+    use = MemoryUse({0: 5, 1: 7}, MemoryEvents("", 0, 0))
     assert [use.on(CpuSet.parse(nodes)) for nodes in ("0", "0-1", "2", "")] == [5, 12, 0, 0]
 
 
-def test_the_use_of_a_cgroup_of_v2() -> None:
-    """A limit of the pod or of all pods counts, too; the root has none."""
+def test_events_of_v2_are_those_of_the_pod() -> None:
+    """Which counts those of its containers, also of one that is gone. Above it only limits of its own count: other pods
+    are none of its business."""
     tree = kernel(
         2,
         {
             f"{CONTAINER}/memory.numa_stat": V2_STAT,
             f"{CONTAINER}/memory.events": "low 0\nhigh 9\nmax 8\noom 1\noom_kill 3\noom_group_kill 0\n",
             f"{POD}/memory.events": "max 8\noom 2\noom_kill 5\n",
-            "kubepods/memory.events": "oom 4\noom_kill 5\n",
+            "kubepods/memory.events": "oom 70\noom_kill 70\n",
+            "kubepods/memory.events.local": "oom 4\noom_kill 0\n",
         },
     )
-    assert read_memory_use(tree, CONTAINER) == MemoryUse({0: 1309, 1: 20}, 3, 7)
+    assert read_memory_use(tree, CONTAINER) == MemoryUse({0: 1309, 1: 20}, MemoryEvents(POD, 5, 6))
 
 
-def test_the_use_of_a_cgroup_of_v1() -> None:
+def test_events_of_v2_without_a_pod_are_those_of_the_container() -> None:
+    """Some other program has made it."""
+    tree = kernel(2, {"kubepods/memory.numa_stat": V2_STAT, "kubepods/memory.events": "oom 4\noom_kill 5\n"})
+    assert read_memory_use(tree, "kubepods").events == MemoryEvents("kubepods", 5, 4)
+
+
+def test_events_of_v1_are_those_of_the_container() -> None:
     """There a limit that was reached counts, whatever came of it."""
     tree = kernel(
         1,
@@ -64,7 +72,8 @@ def test_the_use_of_a_cgroup_of_v1() -> None:
             f"{POD}/memory.failcnt": "6\n",
         },
     )
-    assert read_memory_use(tree, CONTAINER) == MemoryUse({0: 4 * PAGE, 1: 2 * PAGE}, 2, 11)
+    found = read_memory_use(tree, CONTAINER)
+    assert found == MemoryUse({0: 4 * PAGE, 1: 2 * PAGE}, MemoryEvents(CONTAINER, 2, 11))
 
 
 def test_a_kernel_that_counts_no_kills_has_none() -> None:
@@ -76,7 +85,7 @@ def test_a_kernel_that_counts_no_kills_has_none() -> None:
             f"{CONTAINER}/memory.oom_control": "oom_kill_disable 0\nunder_oom 0\n",
         },
     )
-    assert read_memory_use(tree, CONTAINER) == MemoryUse({}, 0, 0)
+    assert read_memory_use(tree, CONTAINER) == MemoryUse({}, MemoryEvents(CONTAINER, 0, 0))
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -6,12 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from interpose.core.model.cpuset import CpuSet
+from interpose._pb import cri_pb2 as cri
+from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.model.pod import ContainerState
+from interpose.core.policy.api import Setup
 from interpose.core.policy.request import Key
+from interpose.core.policy.static.policy import StaticPolicy
 from interpose.core.topology.node_memory import NodeMemory
+from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from interpose.host.cgroup.tree import CgroupTree
+from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.control.memory_watch import MemoryWatch, WideningCause, bound_containers
 from interpose.testing.eventually import eventually
 from interpose.testing.kernel.cgroup import FakeKernel
@@ -53,7 +58,7 @@ class MemoryNode:
         directory = self.kernel.make(f"{parent}/{container_id}")
         stat = " ".join(f"N{node}={count}" for node, count in by_node.items())
         self.kernel.put(f"{self.kernel.root}/{directory}/memory.numa_stat", f"anon {stat}\n")
-        self.kernel.put(f"{self.kernel.root}/{directory}/memory.events", f"oom {limits}\noom_kill {kills}\n")
+        self.kernel.put(f"{self.kernel.root}/{parent}/memory.events", f"oom {limits}\noom_kill {kills}\n")
 
     async def tick(self, count: int = 1) -> None:
         """Seconds pass, and what is begun in them ends."""
@@ -134,12 +139,12 @@ async def test_who_uses_most_of_a_node_comes_first(caplog: pytest.LogCaptureFixt
         await made.node.close()
 
 
-async def test_a_process_that_was_killed_below_its_limits_shows_it(it: tuple[MemoryNode, str, str]) -> None:
-    """Between two looks at its cgroup; here the node was full for a moment only."""
+async def test_a_process_that_was_killed_below_all_limits_shows_it(it: tuple[MemoryNode, str, str]) -> None:
+    """Between two looks at the cgroup of its pod; here the node was full for a moment only."""
     made, first, second = it
     made.uses(first, {1: 5}, kills=1)
     made.uses(second, {2: 5}, kills=1)
-    await made.tick(15)
+    await made.tick()
     assert made.mems(first) == "1"
     made.uses(first, {1: 5}, kills=2)
     await made.tick(15)
@@ -147,7 +152,9 @@ async def test_a_process_that_was_killed_below_its_limits_shows_it(it: tuple[Mem
     assert made.watch.widened == {WideningCause.SHORT: 0, WideningCause.KILLED: 1}
     widening = made.node.tracker.allocations.by_key[made.key(first)].widening
     assert widening is not None
-    assert widening.reason.startswith("a process of it was killed below its memory limit; memory nodes 1 had 40 GiB")
+    assert widening.reason.startswith(
+        "a process of its pod was killed below all memory limits; memory nodes 1 had 40 GiB"
+    )
 
 
 @pytest.mark.parametrize(("limits", "others"), [(1, ROOMY), (0, SHORT)])
@@ -157,12 +164,35 @@ async def test_a_process_that_was_killed_for_another_reason_shows_nothing(
     """It was at a limit, or no other node had memory either."""
     made, first, _ = it
     made.uses(first, {1: 5})
-    await made.tick(15)
+    await made.tick()
     made.uses(first, {1: 5}, kills=1, limits=limits)
     made.memory = {0: others, 1: ROOMY, 2: others, 3: others}
     await made.tick(15)
     assert made.mems(first) == "1"
     assert made.watch.widened[WideningCause.KILLED] == 0
+
+
+async def test_the_container_after_one_that_was_killed_is_asked_at_once(it: tuple[MemoryNode, str, str]) -> None:
+    """The counts of its pod outlive it, where it was the main process that was killed."""
+    made, first, _ = it
+    made.uses(first, {1: 5})
+    await made.tick()
+    state = made.node.runtime.state
+    killed = made.node.runtime.containers[first]
+    sandbox = made.node.runtime.sandboxes[killed.sandbox_id]
+    await made.node.call("StopContainer", cri.StopContainerRequest(container_id=first).SerializeToString())
+    await made.node.sync.resync()
+    await made.tick()
+    killed.config.metadata.attempt = 1
+    again = state.create_container(sandbox, killed.config, killed.image)
+    state.start_container(again)
+    await made.node.sync.resync()
+    await made.node.in_step()
+    assert made.mems(again.id) in ("1", "3")  # those that have all their CPUs
+    made.uses(again.id, {}, kills=1)
+    await made.tick()
+    assert made.mems(again.id) == "0-3"
+    assert made.watch.widened == {WideningCause.SHORT: 0, WideningCause.KILLED: 1}
 
 
 async def test_a_new_container_does_not_begin_on_nodes_that_are_short(it: tuple[MemoryNode, str, str]) -> None:
@@ -264,3 +294,43 @@ async def test_a_policy_that_fails_or_declines_changes_nothing(
     assert (made.mems(first), made.mems(second)) == ("1", "2")
     assert made.watch.widened[WideningCause.SHORT] == 0
     assert "Policy failed to widen memory nodes" in caplog.text
+
+
+class StepByStep(StaticPolicy):
+    """Policy static that adds one memory node at a time."""
+
+    def widen(self, key: Key) -> tuple[Key, ...]:
+        """The lowest node that the container does not have."""
+        grant = self.state.grants[key]
+        has = grant.mems or EMPTY
+        next_node = next(node for node in range(4) if node not in has)
+        self.state.put(key, replace(grant, mems=has | CpuSet.of([next_node])))
+        return self.state.changes()
+
+
+async def test_a_policy_widens_step_by_step_as_long_as_nodes_are_short(caplog: pytest.LogCaptureFixture) -> None:
+    """Each step counts, one line is logged, and no look begins before the one before has ended."""
+
+    def make(configuration: Configuration, topology: Topology) -> StaticPolicy:
+        return StepByStep(Setup(topology=topology, reserved=CpuSet.of([0])), configuration.options)
+
+    caplog.set_level(logging.WARNING)
+    node = PolicyNode(configuration=static(pin_memory=True), make=make)
+    one = node.add("db", 4000)
+    await node.start()
+    await node.in_step()
+    made = MemoryNode(node)
+    try:
+        assert made.mems(one) == "1"
+        made.memory.update({0: SHORT, 1: SHORT})
+        made.watch.tick(node.tracker)
+        await made.tick()
+        assert (made.mems(one), made.reads) == ("0-1", 1)
+        await made.tick()
+        assert made.mems(one) == "0-2"
+        await made.tick()
+        assert made.mems(one) == "0-2"
+        assert made.watch.widened[WideningCause.SHORT] == 2
+        assert len(caplog.records) == 1
+    finally:
+        await node.close()
