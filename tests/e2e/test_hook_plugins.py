@@ -47,7 +47,7 @@ def test_chain_of_three(kubelet: CriClient, hooked_relay: Relay, scratch: Path) 
         assert [one.cpu_shares for one in asked] == [512, 10, 20]
         assert pod.cgroup_file("cpu", "cpu.shares").read_text() == "20\n"
         assert pod.cgroup_file("memory", "memory.limit_in_bytes").read_text() == f"{32 * MEBIBYTE}\n"
-        assert pod.exec("cat", "/proc/self/oom_score_adj").stdout == b"500\n"
+        assert pod.oom_score() == 500
 
 
 def test_fail_refuses_and_nothing_is_made(

@@ -105,7 +105,7 @@ def test_answers_are_what_the_container_has(
         assert spec["linux"]["cgroupsPath"] == f"{moved}/{pod.container_id}"
         assert spec["linux"]["resources"]["cpu"] == {"shares": 128, "quota": 50_000, "period": 100_000, "cpus": "1"}
         assert {"A=2", "NEW=x=y"} < set(pod.exec("env").stdout.decode().splitlines())
-        assert pod.exec("cat", "/proc/self/oom_score_adj").stdout == b"700\n"
+        assert pod.oom_score() == 700
         for controller, name, value in (
             ("cpu", "cpu.shares", "128"),
             ("cpu", "cpu.cfs_quota_us", "50000"),

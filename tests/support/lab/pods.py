@@ -151,6 +151,10 @@ class LabPod(PodBlock):
         finally:
             remove_groups(self.cgroup_parent)
 
+    def oom_score(self) -> int:
+        """What the kernel has for the first process of the container. One of an exec has another with crun."""
+        return int(Path(f"/proc/{self.info()['pid']}/oom_score_adj").read_text())
+
     def cgroup_file(self, controller: str, name: str) -> Path:
         """A control file of the container."""
         return self.control_file(self.container_id, controller, name)
