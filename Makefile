@@ -17,10 +17,10 @@ ROUNDS ?= 1
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-busy lint native wheel bench fuzz fuzz-native soak proto reference clean
+.PHONY: help demo test test-busy e2e-matrix lint native wheel bench fuzz fuzz-native soak proto reference clean
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z0-9-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(STAMP) ## pods as processes on our own runtime, with relay, policy, hook server and agent: who gets what, why, and back
 	@$(BIN)/python -m examples.demo --keep build/demo
@@ -32,6 +32,10 @@ test: $(STAMP) ## all tests; as root also those with a real containerd, whose pr
 test-busy: $(STAMP) ## the same beside BUSY=8 processes that keep all CPUs busy, ROUNDS times: no test may need a quiet machine
 	@tools/e2e_programs.sh
 	@COVERAGE=no $(BIN)/python tools/busy.py --processes $(BUSY) --rounds $(ROUNDS) -- tools/test.sh $(BIN) $(ARGS)
+
+e2e-matrix: $(STAMP) ## the end-to-end stories on containerd 1.6, 1.7 and 2, and with crun; writes the table in docs/support.md
+	@tools/e2e_programs.sh
+	@$(BIN)/python tools/e2e_matrix.py $(ARGS)
 
 lint: $(STAMP) ## format, style, types, layers, generated files, sizes of folders, limits of time in tests, paths and hosts
 	@tools/lint.sh $(BIN)

@@ -23,6 +23,7 @@ check "mypy" "$bin/mypy"
 check "lint-imports" "$bin/lint-imports"
 check "generated classes" "$bin/python" tools/gen_proto.py --check
 check "generated pages" "$bin/python" tools/gen_reference.py --check
+check "table of runtimes" "$bin/python" tools/support_page.py --check
 check "generated corpora" "$bin/python" tools/gen_h2_corpus.py --check
 check "corpus of HTTP/1.1" "$bin/python" tools/gen_h1_corpus.py --check
 check "folders, lengths, names, docstrings" "$bin/python" tools/check_tree.py
