@@ -46,7 +46,7 @@ wheel: $(STAMP) ## a wheel for this interpreter and machine with the data path c
 	@tools/native.sh $(BIN)/python dist
 	@ls dist
 
-bench: $(STAMP) $(NATIVE_STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.aio, neighbours of hostile clients, what hook servers and dumps add, pods on our runtime and on containerd, a round over 500 pods, decisions
+bench: $(STAMP) $(NATIVE_STAMP) ## the relay against no proxy, socat, nginx, HAProxy and grpc.aio, neighbours of hostile clients, what hook servers and dumps add, pods on our runtime and on containerd, a round over 500 pods, decisions, memory nodes
 	@tools/e2e_programs.sh
 	@$(BIN)/python bench/run.py $(ARGS)
 	@$(BIN)/python bench/docker.py
@@ -55,6 +55,7 @@ bench: $(STAMP) $(NATIVE_STAMP) ## the relay against no proxy, socat, nginx, HAP
 	@$(BIN)/python bench/dump.py
 	@$(BIN)/python bench/hookserver_reconcile.py
 	@$(BIN)/python bench/policy_decisions.py
+	@$(BIN)/python bench/memory_zones.py
 
 fuzz: $(STAMP) ## broken bytes for the HTTP/2, HTTP/1.1, SPDY and WebSocket parsers, broken registrations, node documents, machines, policies, reviews, kubeconfigs, manifests of pods
 	@$(BIN)/python tests/fuzz/fuzz_h2.py --seconds $(FUZZ_SECONDS) $(ARGS)

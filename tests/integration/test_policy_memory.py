@@ -1,8 +1,10 @@
 """Memory nodes that run short under a policy: from files of the machine to calls at the runtime, and over restarts."""
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -227,3 +229,23 @@ async def test_pages_follow_an_update_of_our_own(tmp_path: Path, asked: str, exp
         write(tmp_path, document.replace("PIN", "true"))
         await it.eventually(first, "1")
         assert it.migrates(first) == expected
+
+
+async def test_a_successor_takes_nothing_away(tmp_path: Path) -> None:
+    """It has what was widened from the relay before it, without a file."""
+    node = FakeNode(PlainCgroups(tmp_path / "host/sys/fs/cgroup", 2, "0-15", "0-3"))
+    async with running(tmp_path, node, POLICIES["static"], machine(MACHINE)) as old:
+        old.leave({0: 3000, 1: 100, 2: 3000, 3: 3000})
+        first = await old.run("first")
+        await old.eventually(first, "0-3")
+        old.leave({1: 3000})
+        memory = json.loads(json.dumps(old.stack.parts.memory()))
+        other = tmp_path / "successor"
+        (other / "host").mkdir(parents=True)
+        (other / "host/sys").symlink_to(tmp_path / "host/sys")
+        settings: dict[str, Any] = {"config": str(tmp_path / "policy.yaml")}
+        async with policy_stack(other, None, runtime=node.runtime, memory=memory, **settings) as successor:
+            old.stack.parts.retire()
+            tracker = successor.tracker
+            await eventually(lambda: not tracker.updaters.schedule(tuple(tracker.allocations.by_key)), "all in step")
+            assert successor.has(first).cpuset_mems == "0-3"

@@ -76,6 +76,7 @@ def policy_report(
                 for note in (
                     *configuration.notes,
                     *allocations.policy.notes,
+                    *_widened(tracker),
                     *_unreadable(tracker, titles),
                     *_unreadable_pods(tracker),
                 )
@@ -102,6 +103,15 @@ def policy_report(
         "state_file": dict(state_file),
         "assignments": [_row(tracker, key, held) for key, held in allocations.by_key.items()],
     }
+
+
+def _widened(tracker: AllocationTracker) -> list[str]:
+    """A note if memory nodes of containers ran short, with one of them."""
+    titles = [held.request.title for held in tracker.allocations.by_key.values() if held.widening is not None]
+    if not titles:
+        return []
+    count = "1 container uses" if len(titles) == 1 else f"{len(titles)} containers use"
+    return [f"{count} memory of more nodes than the policy chose, as these ran short: {titles[0]}"]
 
 
 def _unreadable(tracker: AllocationTracker, titles: Mapping[Key, str]) -> list[str]:

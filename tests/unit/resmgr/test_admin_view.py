@@ -251,6 +251,16 @@ async def test_memory_nodes_that_ran_short_are_in_the_report(node: PolicyNode) -
         "nodes": "0-3",
         "why": "node 1 is short",
     }
+    assert (
+        "note: 1 container uses memory of more nodes than the policy chose, as these ran short: default/db/app"
+        in (policy_report(node.interceptor, problems=[], state_file={})["problems"])
+    )
+    (other,) = find_allocations(node.tracker, "web/app")
+    node.tracker.allocations.widen_memory(other.request.key, CpuSet.parse("0-3"), "node 1 is short")
+    (note,) = (
+        text for text in policy_report(node.interceptor, problems=[], state_file={})["problems"] if "memory" in text
+    )
+    assert note.startswith("note: 2 containers use memory")
 
 
 async def test_one_that_is_being_made_has_no_writer(node: PolicyNode) -> None:

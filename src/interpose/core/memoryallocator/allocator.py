@@ -226,15 +226,20 @@ class _Search:
 
     def make_room(self) -> None:
         """Widen zones; NotEnoughMemoryError if that does not help."""
-        shortage = self._shortage()
+        shortage = self._shortage(self.zone)
+        if shortage and not self._new.strict and (full := self._shortage(self._nodes.every)):
+            raise self._refusal(full)  # all memory there is is wanted: nobody can go anywhere
         for limit, more in product(_LIMITS, _MORE):
             while shortage and self._move(shortage, limit, more):
-                shortage = self._shortage()
+                shortage = self._shortage(self.zone)
         if shortage:
-            raise NotEnoughMemoryError(
-                f"{self._new.key}: there is no room for {format_size(self._new.amount)} of memory: "
-                f"nodes {CpuSet(shortage.nodes)} are short of {format_size(shortage.missing)}"
-            )
+            raise self._refusal(shortage)
+
+    def _refusal(self, shortage: MemoryShortage) -> NotEnoughMemoryError:
+        return NotEnoughMemoryError(
+            f"{self._new.key}: there is no room for {format_size(self._new.amount)} of memory: "
+            f"nodes {CpuSet(shortage.nodes)} are short of {format_size(shortage.missing)}"
+        )
 
     @property
     def zone(self) -> int:
@@ -250,9 +255,10 @@ class _Search:
             if key != self._new.key and placement is not self._before[key]
         }
 
-    def _shortage(self) -> MemoryShortage | None:
-        zone, amount = self.zone, self._new.amount
-        others = {**self._placements.demand, zone: self._placements.demand[zone] - amount}
+    def _shortage(self, zone: int) -> MemoryShortage | None:
+        """What the new request would be short of in a zone, as the others are now."""
+        amount = self._new.amount
+        others = {**self._placements.demand, self.zone: self._placements.demand[self.zone] - amount}
         return find_shortage(self._nodes.capacities, others, zone, amount)
 
     def _move(self, shortage: MemoryShortage, limit: MemoryPriority, more: frozenset[MemoryKind]) -> bool:
