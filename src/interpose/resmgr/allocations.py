@@ -107,6 +107,12 @@ class Allocations:
         """Containers that were resized although the policy has no room for it."""
         return tuple(key for key, held in self.by_key.items() if held.deferred_request is not None)
 
+    def siblings(self, key: Key) -> tuple[Request, ...]:
+        """The requests of the other containers of a container's pod."""
+        return tuple(
+            held.runtime_request for other, held in self.by_key.items() if other.pod_id == key.pod_id and other != key
+        )
+
     def titles(self) -> Mapping[Key, str]:
         """Display names of all containers: namespace/pod/container."""
         return {key: held.request.title for key, held in self.by_key.items()}
@@ -184,10 +190,10 @@ class Allocations:
         Refused, it keeps what it was granted until there is room.
         """
         entry = self.by_key[request.key]
-        if request.amounts == entry.request.amounts:
+        if _same_amounts(request, entry.request):
             entry.deferred_request = None
             return None
-        if request.amounts == entry.runtime_request.amounts:
+        if _same_amounts(request, entry.runtime_request):
             return None
         decision = self.resize(request)
         if decision.refusal is not None:
@@ -280,3 +286,7 @@ class Allocations:
         self._fallback = fallback
         others = tuple(key for key in self._without_place if key != decision.key)
         return replace(decision, changed=tuple(dict.fromkeys((*decision.changed, *others))))
+
+
+def _same_amounts(request: Request, other: Request) -> bool:
+    return (request.amounts, request.pod_amounts) == (other.amounts, other.pod_amounts)

@@ -9,8 +9,10 @@ could not be used is reported as text.
 
 The annotation, written by an admission webhook, has the requests and limits of the pod's containers:
 
-    {"initContainers": {NAME: {"requests": {...}, "limits": {...}}}, "containers": {NAME: ...}}
+    {"initContainers": {NAME: {"requests": {...}, "limits": {...}}}, "containers": {NAME: ...}, "resources": {...}}
 
+`resources` is what the pod asks for as a whole, if it does. Without an annotation such a pod shows by its containers:
+the kubelet gives each the limits of the pod, so together they ask for more than the sandbox says.
 It is read as Kubernetes reads it: unknown keys are ignored, null is as good as absent, of a key given twice the last
 counts. Authors of pods can write this text, so its size is bounded, and whatever it is, the outcome is a value
 or a ValueError that names the annotation, the place in it and what was found there.
@@ -36,6 +38,7 @@ from interpose.core.model.quantity import milli, parse_quantity, whole
 from interpose.core.model.resources import LinuxResources
 from interpose.core.model.text import quoted
 from interpose.core.policy.names import VARIABLE_PREFIXES
+from interpose.core.policy.pod_amounts import have_pod_amounts, limited_by_pod, own_amounts, sent_requests
 from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 
 # The webhook's own, and that of its successor; the first that a pod has counts.
@@ -43,6 +46,7 @@ ANNOTATIONS: Final = ("intel.com/resources", "noderesource.dev/resources")
 MAX_TEXT: Final = 32 * 1024  # characters; a hundred containers need a third
 _MAX_COMMAS: Final = 1024  # each is between two values; reading them all takes some milliseconds
 _GROUPS: Final = ("initContainers", "containers")
+_POD: Final = "resources"
 _CPU: Final = "cpu"
 _MEMORY: Final = "memory"
 _NONE: Final = Fraction(0)
@@ -92,6 +96,7 @@ class ResourceAnnotation:
         with about_annotation():
             root = _root(text, name)
             self._groups = {group: _fields(root.get(group), f"{name}: {group}") for group in _GROUPS}
+            self._pod = root.get(_POD)
 
     def container(self, name: str) -> Requirements:
         """What a container asks for; an init container first. ValueError if it is not in the annotation."""
@@ -100,6 +105,11 @@ class ResourceAnnotation:
                 return self._read(group, name, containers[name])
         raise ValueError(f"annotation {self.name}: says nothing about container {quoted(name)}")
 
+    def pod(self) -> Requirements | None:
+        """What the pod asks for as a whole; None if it does not say."""
+        found = self._parse(self._pod, f"{self.name}: {_POD}")
+        return found if found.requests or found.limits else None
+
     def qos(self) -> KubeQos:
         """The class of the pod, by the kubelet's rule."""
         read = [
@@ -107,13 +117,17 @@ class ResourceAnnotation:
             for group, containers in self._groups.items()
             for name, value in containers.items()
         ]
+        if (pod := self.pod()) is not None:
+            read = [pod]
         pairs = [(found.request(kind), found.limits.get(kind, _NONE)) for found in read for kind in (_CPU, _MEMORY)]
         if not any(requested or limit for requested, limit in pairs):
             return KubeQos.BEST_EFFORT
         return KubeQos.GUARANTEED if all(requested == limit > 0 for requested, limit in pairs) else KubeQos.BURSTABLE
 
     def _read(self, group: str, name: str, value: Any) -> Requirements:
-        where = f"{self.name}: {group}[{quoted(name)}]"
+        return self._parse(value, f"{self.name}: {group}[{quoted(name)}]")
+
+    def _parse(self, value: Any, where: str) -> Requirements:
         with about_annotation():
             fields = _fields(value, where)
             return Requirements(
@@ -249,25 +263,33 @@ def make_request(
     command: Iterable[str] = (),
     args: Iterable[str] = (),
     capacity: int = 0,
+    siblings: Iterable[Request] = (),
 ) -> RequestResult:
     """The request of a container.
 
     `requested` is what the kubelet itself asked for, by default what the record of the container says about it; that
-    may be nothing at all. `capacity` is the machine's memory in bytes, 0 if it is not known.
+    may be nothing at all. `capacity` is the machine's memory in bytes, 0 if it is not known; `siblings` are the other
+    containers of the pod that run.
     """
     if requested is None:
         requested = container.requested
     problems: list[str] = []
     annotation = _read_amounts(pod.annotations, container.name, problems)
     qos = find_kube_qos(pod.requested_cgroup_parent or pod.cgroup_parent)
+    of_pod = None if annotation is None else _read_pod_amounts(annotation, pod, qos, capacity, problems)
     cpu = memory = False
     if annotation is not None:
-        cpu, memory = _check_annotation(annotation, requested, problems)
+        annotation = annotation._replace(amounts=limited_by_pod(annotation.amounts, of_pod))
+        cpu, memory = _check_annotation(annotation, requested, of_pod, problems)
     if qos is None and annotation is not None and cpu:
         qos = _annotated_qos(annotation.document, problems)
     if qos is None:
         qos = estimate_qos(requested)
     amounts = estimate(requested, qos, capacity)
+    if of_pod is None and not cpu:
+        of_pod = _find_pod_amounts(amounts, pod, qos, capacity, siblings)
+    if of_pod is not None:
+        amounts = own_amounts(amounts, of_pod)
     if annotation is not None:
         amounts = _merge_amounts(annotation.amounts, amounts, cpu=cpu, memory=memory)
     request = Request(
@@ -276,6 +298,7 @@ def make_request(
         pod=pod.name,
         qos=qos,
         amounts=amounts,
+        pod_amounts=of_pod,
         pod_labels=pod.labels,
         pod_annotations=pod.annotations,
         envs=_policy_variables(container.envs),
@@ -292,10 +315,12 @@ def resize_amounts(request: Request, update: LinuxResources, before: LinuxResour
     """
     old = request.amounts
     after = before.overlay(update)
-    guaranteed = request.qos is KubeQos.GUARANTEED
+    of_pod = request.pod_amounts is not None
+    guaranteed = request.qos is KubeQos.GUARANTEED and not of_pod
     milli, limit, memory, memory_limit = old.milli, old.limit_milli, old.memory, old.memory_limit
     # What was known better than CRI can say it stays as long as it comes to the same in CRI.
-    if update.cpu_shares > 0 and shares_of(milli) != update.cpu_shares:
+    # One that asks for nothing itself has shares of what its pod may have in all.
+    if update.cpu_shares > 0 and shares_of(milli) != update.cpu_shares and (milli or not of_pod):
         milli = milli_of(update.cpu_shares)
     if (update.cpu_quota or update.cpu_period) and not same_limit(limit, after):
         limit = limit_of(after.cpu_quota, after.cpu_period)
@@ -337,12 +362,49 @@ def _read_amounts(annotations: Mapping[str, str], container: str, problems: list
         return None
 
 
+def _read_pod_amounts(
+    annotation: _AnnotatedAmounts, pod: Pod, qos: KubeQos | None, capacity: int, problems: list[str]
+) -> Amounts | None:
+    """What the pod asks for as a whole by the annotation; about CPU the sandbox counts where they differ."""
+    try:
+        found = annotation.document.pod()
+        amounts = None if found is None else found.amounts()
+    except ValueError as error:
+        problems.append(str(error))
+        return None
+    if found is None or amounts is None or pod.resources.cpu_shares <= 0:
+        return amounts
+    asked = estimate(pod.resources, qos or KubeQos.BURSTABLE, capacity)
+    same = shares_of(amounts.milli) == pod.resources.cpu_shares
+    if same and (pod.resources.cpu_quota <= 0 or same_limit(amounts.limit_milli, pod.resources)):
+        return amounts
+    if _CPU in found.requests or _CPU in found.limits:
+        problems.append(
+            f"{found.where}: {amounts.milli}m CPU of the pod are not believed, the kubelet asked for {asked.milli}m"
+        )
+    return replace(amounts, milli=asked.milli, limit_milli=asked.limit_milli, source=asked.source)
+
+
+def _find_pod_amounts(
+    amounts: Amounts, pod: Pod, qos: KubeQos, capacity: int, siblings: Iterable[Request]
+) -> Amounts | None:
+    """What the pod asks for as a whole by its sandbox, if its containers cannot ask for that by themselves."""
+    if pod.resources.cpu_shares <= 0:
+        return None
+    found = estimate(pod.resources, qos, capacity)
+    if pod.resources.cpu_shares == MAX_SHARES and found.milli <= milli_of(MAX_SHARES):
+        return None  # it may ask for more than that
+    request = Request(key=Key(pod.id, ""), amounts=amounts)
+    return found if have_pod_amounts((request, *siblings), found) else None
+
+
 def _check_annotation(
-    annotation: _AnnotatedAmounts, requested: LinuxResources, problems: list[str]
+    annotation: _AnnotatedAmounts, requested: LinuxResources, of_pod: Amounts | None, problems: list[str]
 ) -> tuple[bool, bool]:
     """Whether the annotation is trusted about CPU, and about memory: unless the kubelet asked for something else."""
     amounts, cpu, memory = annotation.amounts, True, True
-    if requested.cpu_shares > 0 and shares_of(amounts.milli) != requested.cpu_shares:
+    possible = map(shares_of, sent_requests(amounts, of_pod))
+    if requested.cpu_shares > 0 and requested.cpu_shares not in possible:
         cpu = False
         problems.append(
             f"{annotation.where}: {amounts.milli}m CPU are not believed, the kubelet asked for"

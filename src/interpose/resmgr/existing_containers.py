@@ -73,12 +73,15 @@ def find_candidates(
     """
     saved_order = {key: place for place, key in enumerate(entries)}
     found: list[tuple[tuple[bool, int, str], AllocationCandidate]] = []
+    containers = tuple(containers)
+    running = _requests_by_pod(containers, entries, capacity)
     for known_container, pod in containers:
         key = _saved_key(known_container, entries)
         entry = entries.get(key)
         container = _restore_quota(known_container, entry)
         grant, amounts = recover_grant(container, entry, policy)
-        made = make_request(container, pod, capacity=capacity).request
+        siblings = [request for request in running[pod.id] if request.key != container_key(container)]
+        made = make_request(container, pod, capacity=capacity, siblings=siblings).request
         known = _recorded_grants(container, entry)
         made = _with_records(replace(made, key=key), amounts, known)
         first = grant is None or not grant.exclusive
@@ -90,6 +93,17 @@ def find_candidates(
             candidate = replace(candidate, granted=_before_growth(candidate, known[0], policy))
         found.append((order, candidate))
     return _assign_keys(candidate for _, candidate in sorted(found, key=lambda item: item[0]))
+
+
+def _requests_by_pod(
+    containers: Iterable[tuple[Container, Pod]], entries: SavedEntries, capacity: int
+) -> Mapping[str, Sequence[Request]]:
+    """What containers ask for by their own record: together they tell whether their pod has amounts of its own."""
+    found: dict[str, list[Request]] = {}
+    for container, pod in containers:
+        restored = _restore_quota(container, entries.get(_saved_key(container, entries)))
+        found.setdefault(pod.id, []).append(make_request(restored, pod, capacity=capacity).request)
+    return found
 
 
 def _before_growth(candidate: AllocationCandidate, newest: GrantNote, policy: str) -> AllocationCandidate | None:
@@ -177,7 +191,8 @@ def _with_records(request: Request, amounts: Amounts | None, known: Sequence[Gra
     if amounts is None and known:
         amounts = request.amounts
         guessed = amounts.source is RequestSource.ESTIMATE and any(note.grant.shares is not None for note in known)
-        if guessed and request.qos is KubeQos.GUARANTEED and amounts.limit_milli is not None:
+        own = request.pod_amounts is None  # no shares and limit of its pod
+        if guessed and own and request.qos is KubeQos.GUARANTEED and amounts.limit_milli is not None:
             # The shares are the policy's own; the limit is the kubelet's, and the same as the request.
             amounts = replace(amounts, milli=amounts.limit_milli)
         if not amounts.extended:  # these cannot be resized

@@ -25,6 +25,8 @@ from interpose.resmgr.barriers import REFRESH_TIMEOUT, CallBarriers, caller_requ
 from interpose.resmgr.container_request import make_request
 from interpose.resmgr.control.pod_quotas import quota_directory
 from interpose.resmgr.counters import PolicyCounters
+from interpose.resmgr.existing_containers import container_key
+from interpose.resmgr.exports.resource_files import ResourceFiles
 from interpose.resmgr.hints.resolver import HintResolver
 from interpose.resmgr.request_edits import write_create, write_fallback
 from interpose.resmgr.resize import ResizeHandler
@@ -50,12 +52,14 @@ class PolicyInterceptor:
         tracker: AllocationTracker,
         *,
         hints: HintResolver | None = None,
+        files: ResourceFiles | None = None,
         clock: Callable[[], float],
         now: Callable[[], float],
     ) -> None:
-        """`hints` finds topology hints of new containers, for policies that read them."""
+        """`hints` finds topology hints of new containers, for policies that read them; `files` are for containers."""
         self.tracker = tracker
         self._hints = hints
+        self._files = files
         self._clock = clock
         self.counters = PolicyCounters(now)
         self._barriers = CallBarriers(tracker, self.counters, clock)
@@ -144,7 +148,16 @@ class PolicyInterceptor:
             return None
         container = convert.container_of_request(message, caller_request(call), pod)
         command, args = tuple(message.config.command), tuple(message.config.args)
-        result = make_request(container, pod, command=command, args=args, capacity=self.tracker.capacity)
+        # The record of the pod has what hook servers made of it, and no resize that the runtime was not told of.
+        whole = convert.to_resources(caller_request(call).sandbox_config.linux.resources)
+        result = make_request(
+            container,
+            replace(pod, resources=whole) if whole.cpu_shares else pod,
+            command=command,
+            args=args,
+            capacity=self.tracker.capacity,
+            siblings=self.tracker.allocations.siblings(container_key(container)),
+        )
         request = result.request
         self.counters.log_estimate(request.title, result.problems)
         if self._hints is not None and self.tracker.configuration.policy in READS_HINTS:
@@ -204,6 +217,8 @@ class PolicyInterceptor:
             return assignment
         note = grant_note(tracker.configuration.policy, reservation.request, grant)
         self.counters.count_overrides(call, write_create(call.request, assignment, grant, ANNOTATION, note))
+        if self._files is not None:
+            await self._files.add(call.request, key)
         return assignment
 
     async def _conclude(self, call: Call, reservation: _Reservation, written: Assignment, reply: Reply) -> None:
@@ -265,10 +280,14 @@ class PolicyInterceptor:
         reply = await proceed()
         try:
             pod = self.tracker.store.pod(call.request.pod_sandbox_id)
+            if pod is not None and reply.code == Code.OK:
+                self.tracker.observe_pod(pod, convert.to_resources(caller_request(call).resources))
             if pod is not None:
                 self.tracker.pod_quotas.check_soon(quota_directory(pod.cgroup_parent), watch=True)
         except UnreadableMessageError:
             pass
+        except Exception as error:
+            self.counters.count_failure(call, error)
         return reply
 
     # -- containers end

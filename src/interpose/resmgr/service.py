@@ -51,6 +51,7 @@ from interpose.resmgr.config.files import ConfigFiles
 from interpose.resmgr.config.server import ConfigServer, ConfigSocket, bind_config_socket
 from interpose.resmgr.config.sources import HostAccess, Sources
 from interpose.resmgr.control.memory_watch import MemoryWatch
+from interpose.resmgr.exports.resource_files import ResourceFiles
 from interpose.resmgr.handover import decode_handover, encode_handover
 from interpose.resmgr.hints.devices import DeviceHints
 from interpose.resmgr.hints.resolver import HintResolver
@@ -94,6 +95,7 @@ def connect_tracker(
     make: MakePolicy,
     *,
     hints: HintResolver | None = None,
+    files: ResourceFiles | None = None,
     clock: Callable[[], float],
     now: Callable[[], float],
 ) -> PolicyParts:
@@ -102,7 +104,7 @@ def connect_tracker(
     tracker.store.on_container = tracker.on_container
     tracker.starts.on_lost = tracker.on_update_lost
     tracker.sync.on_listed = restorer.on_listed
-    interceptor = PolicyInterceptor(tracker, hints=hints, clock=clock, now=now)
+    interceptor = PolicyInterceptor(tracker, hints=hints, files=files, clock=clock, now=now)
     return PolicyParts(interceptor, restorer, Reconfigurer(tracker, make, clock, now), AllocationReconciler(tracker))
 
 
@@ -170,6 +172,7 @@ class PolicyService:
         self._files: ConfigFiles | None = None
         self._server: ConfigServer | None = None
         self._socket: ConfigSocket | None = None
+        self._resource_files: ResourceFiles | None = None
         self._publishing = NodePublisher(self._settings, hub)
         self._balancer = PoolBalancer(Path(settings.host_root, "proc"), round(settings.rebalance_interval))
         self.memory_watch = MemoryWatch(partial(read_node_memory, self._sys), self.cgroup_tree)
@@ -236,7 +239,13 @@ class PolicyService:
             now=time.time,
         )
         hints = HintResolver(DeviceHints(self._settings.host_root).find)
-        parts = connect_tracker(tracker, make_policy, hints=hints, clock=clock, now=time.time)
+        files = self._resource_files = ResourceFiles(
+            str(Path(self._settings.state_dir, "containers")),
+            self._settings.resources_mount,
+            lambda: tracker.allocations.by_key,
+            tracker.resources_text,
+        )
+        parts = connect_tracker(tracker, make_policy, hints=hints, files=files, clock=clock, now=time.time)
         parts.restorer.load(self._state.policy, self._state.entries, reset=self._state.reset)
         parts.restorer.expect(self._pending)
         tracker.pod_quotas.restore(self._state.pod_quotas)
@@ -318,6 +327,8 @@ class PolicyService:
         if not self._retired:
             self._balancer.tick(tracker)
             self.memory_watch.tick(tracker)
+            if self._resource_files is not None and self._resource_files.is_due:
+                self._refresh_files()
         self._ticks += 1
         if self._ticks in _RESYNCS and not self._retired:
             tracker.sync.resync_soon(completely=True)
@@ -381,6 +392,8 @@ class PolicyService:
             await self._socket.close()
         await self._publishing.close()
         await self._tasks.cancel()
+        if self._resource_files is not None:
+            await self._resource_files.close()
         if self._parts is not None:
             await self._parts.interceptor.tracker.close()
         if not self._retired:
@@ -411,9 +424,17 @@ class PolicyService:
         if self._files is not None:
             self._files.watch(paths)
 
+    def _refresh_files(self) -> None:
+        """Tell containers what they have now, unless nothing is known of them or nothing was decided about them."""
+        tracker = self.tracker
+        known = tracker.ready.is_set() and not self._retired and not tracker.decides_nothing
+        if known and self._resource_files is not None:
+            self._resource_files.refresh_soon()
+
     # -- state file
 
     def _on_change(self) -> None:
+        self._refresh_files()
         tracker, sent = self.tracker, self._sources.sent
         # Without a policy, now and before, there is no file; where there was one, it says that the policy has ended.
         decides = tracker.configuration.policy != NONE or tracker.configuration.fallback_reasons
@@ -508,6 +529,7 @@ class PolicyService:
             self._machine_problem,
             self._balancer.problem,
             self.memory_watch.problem,
+            "" if self._resource_files is None else self._resource_files.problem,
             describe_offline_reserved(tracker.configuration, tracker.topology),
         )
         return [*filter(None, own), *of_files, *troubles, *self._publishing.problems()]

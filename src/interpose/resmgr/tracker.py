@@ -46,6 +46,7 @@ from interpose.resmgr.existing_containers import (
     restore_requested,
     to_assignment,
 )
+from interpose.resmgr.exports.resources_text import resources_text
 from interpose.resmgr.key_allocator import KeyAllocator
 from interpose.resmgr.state.grant_annotation import ANNOTATION, read_note
 from interpose.tasks import TaskBag
@@ -406,10 +407,20 @@ class AllocationTracker:
         except Exception:
             _log.exception("Policy failed", extra={"kv": {"container": request.title}})
 
-    def _observe(self, allocation: Allocation, amounts: Amounts) -> None:
-        """Decide about amounts that a container has at the runtime already."""
+    def observe_pod(self, pod: Pod, update: LinuxResources) -> None:
+        """Decide again about the containers of a pod whose resources as a whole were updated."""
+        for key, allocation in [*self.allocations.by_key.items()]:
+            request = allocation.runtime_request
+            if key.pod_id == pod.id and request.pod_amounts is not None:
+                whole = replace(request, amounts=request.pod_amounts, pod_amounts=None)
+                of_pod = resize_amounts(whole, update, pod.resources)
+                self._observe(allocation, request.amounts, of_pod)
+
+    def _observe(self, allocation: Allocation, amounts: Amounts, of_pod: Amounts | None = None) -> None:
+        """Decide about amounts that a container has at the runtime already; `of_pod` if those of its pod are others."""
         request = allocation.request
-        decision = self.allocations.observe(replace(request, amounts=amounts))
+        whole = allocation.runtime_request.pod_amounts if of_pod is None else of_pod
+        decision = self.allocations.observe(replace(request, amounts=amounts, pod_amounts=whole))
         if decision is None:
             return
         kv = {"container": request.title, "cpu_milli": amounts.milli}
@@ -430,6 +441,11 @@ class AllocationTracker:
     async def _enforce(self, keys: Sequence[Key]) -> None:
         await self.updaters.shrink(keys, _SHRINKING)
         await self.updaters.apply(keys, 0)
+
+    def resources_text(self, key: Key) -> str:
+        """What a container has by its allocation, as the text of its `resources.sh`."""
+        grant = self.allocations.policy.state.grants.get(key)
+        return resources_text(grant, self.allocations.assignment(key), self.topology)
 
     def mark_managed(self, key: Key, written: Assignment) -> None:
         """Values of ours were written, or are about to be."""

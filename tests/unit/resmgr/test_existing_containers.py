@@ -327,3 +327,20 @@ def test_amounts_of_one_without_a_quota_are_those_it_was_resized_to() -> None:
         assert (amounts.milli, amounts.limit_milli, amounts.quota) == (2000, 2000, True)
         assert found.held is not None
         assert found.held.quota == NO_QUOTA
+
+
+def test_containers_that_have_more_than_their_pod_ask_for_nothing_themselves() -> None:
+    """After a restart as before: what was noted of one of them is what it asks for itself."""
+    whole = LinuxResources(cpu_shares=4096, cpu_quota=400_000, cpu_period=100_000)
+    pod = replace(POD, resources=whole)
+    pairs = [
+        (replace(container(), id=name, name=name, resources=whole, requested=whole), pod) for name in ("main", "other")
+    ]
+    found = find_candidates(pairs, {}, "static-plus", 0)
+    assert [candidate.request.milli for candidate in found] == [0, 0]
+    assert all(candidate.request.pod_amounts is not None for candidate in found)
+    amounts = replace(AMOUNTS, milli=0, limit_milli=4000)
+    saved = {
+        KEY: ("static-plus", SavedEntry(key=KEY, container_id="main", grant=replace(SHARED, shares=2), amounts=amounts))
+    }
+    assert {candidate.request.milli for candidate in find_candidates(pairs, saved, "static-plus", 0)} == {0}

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -19,6 +19,7 @@ from interpose.cli.render.topology_svg import svg_text
 from interpose.core.model.quantity import milli, whole
 from interpose.core.policy.api import Policy
 from interpose.core.policy.names import NAMES
+from interpose.core.policy.pod_amounts import limited_by_pod
 from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 from interpose.core.policy.simulate import (
     Member,
@@ -33,6 +34,7 @@ from interpose.core.policy.simulate import (
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from interpose.node.pods.cri_config.qos import pod_qos
+from interpose.node.pods.cri_config.resources import pod_limits, pod_requests
 from interpose.node.pods.manifest.reader import read_pod_file, read_pods
 from interpose.node.pods.spec import ContainerSpec, PodSpec, RestartPolicy
 
@@ -123,9 +125,9 @@ def planned_pod(pod: PodSpec) -> PlannedPod:
 
 
 def _request(pod: PodSpec, container: ContainerSpec) -> Request:
-    """What the API server would fill in is filled in: a request that is missing is the limit."""
-    limits = container.resources.limits
-    requests = {**limits, **container.resources.requests}
+    of_pod = None if pod.resources is None else _amounts(pod_requests(pod), pod_limits(pod))
+    own = container.resources
+    # What the API server would fill in is filled in: a request that is missing is the limit.
     return Request(
         key=Key(pod.title, container.name),
         namespace=pod.namespace,
@@ -133,18 +135,23 @@ def _request(pod: PodSpec, container: ContainerSpec) -> Request:
         qos=pod_qos(pod),
         pod_labels=pod.labels,
         pod_annotations=pod.annotations,
-        amounts=Amounts(
-            milli=milli(requests.get("cpu", Fraction())),
-            limit_milli=milli(limits["cpu"]) if "cpu" in limits else None,
-            memory=whole(requests["memory"]) if "memory" in requests else None,
-            memory_limit=whole(limits["memory"]) if "memory" in limits else None,
-            extended={name: whole(value) for name, value in requests.items() if "/" in name},
-            quota="cpu" in limits,
-            source=RequestSource.MANIFEST,
-        ),
+        amounts=limited_by_pod(_amounts({**own.limits, **own.requests}, own.limits), of_pod),
+        pod_amounts=of_pod,
         envs={variable.name: variable.value for variable in container.env},
         command=container.command,
         args=container.args,
+    )
+
+
+def _amounts(requests: Mapping[str, Fraction], limits: Mapping[str, Fraction]) -> Amounts:
+    return Amounts(
+        milli=milli(requests.get("cpu", Fraction())),
+        limit_milli=milli(limits["cpu"]) if "cpu" in limits else None,
+        memory=whole(requests["memory"]) if "memory" in requests else None,
+        memory_limit=whole(limits["memory"]) if "memory" in limits else None,
+        extended={name: whole(value) for name, value in requests.items() if "/" in name},
+        quota="cpu" in limits,
+        source=RequestSource.MANIFEST,
     )
 
 

@@ -97,18 +97,21 @@ def _labelled(label: str, text: str, width: int, mark: str = " ") -> list[str]:
 def _requested(request: Mapping[str, Any]) -> str:
     if not request:
         return "-"
+    parts = [or_dash(request.get("qos")), *_amounts(request)]
+    parts += [f"{or_dash(name)} {or_dash(count)}" for name, count in group(request.get("extended")).items()]
+    pod = group(request.get("pod"))
+    as_a_whole = [f"its pod as a whole {', '.join(_amounts(pod))}"] if pod else []
+    source = str(request.get("source"))
+    return "; ".join([", ".join(parts), *as_a_whole, _SOURCES.get(source, or_dash(source))])
+
+
+def _amounts(request: Mapping[str, Any]) -> Iterator[str]:
     limit = request.get("cpu_limit_milli")
-    parts = [
-        or_dash(request.get("qos")),
-        f"CPU {cpu_amount(request.get('cpu_milli'))}" + (f" (limit {cpu_amount(limit)})" if limit else ""),
-    ]
+    yield f"CPU {cpu_amount(request.get('cpu_milli'))}" + (f" (limit {cpu_amount(limit)})" if limit else "")
     memory, most = request.get("memory"), request.get("memory_limit")
     if isinstance(memory, int) or isinstance(most, int):
         text = format_size(memory) if isinstance(memory, int) else "not known"
-        parts.append(f"memory {text}" + (f" (limit {format_size(most)})" if isinstance(most, int) else ""))
-    parts += [f"{or_dash(name)} {or_dash(count)}" for name, count in group(request.get("extended")).items()]
-    source = str(request.get("source"))
-    return f"{', '.join(parts)}; {_SOURCES.get(source, or_dash(source))}"
+        yield f"memory {text}" + (f" (limit {format_size(most)})" if isinstance(most, int) else "")
 
 
 def _near(hint: Mapping[str, Any]) -> str:

@@ -150,6 +150,14 @@ POLICY_SETTINGS: Final = (
         why="Long enough for a load that stays, and each move updates all containers of two pools.",
     ),
     Setting(
+        key="policy.resources_mount",
+        flag="--resources-mount",
+        kind=directory(optional=True),
+        help="Path in new containers of a directory with the file resources.sh, which says what the container was "
+        "given. Empty: none.",
+        why="Most programs need not know; those written for other resource managers look at a path of their own.",
+    ),
+    Setting(
         key="policy.host_root",
         flag="--host-root",
         kind=directory(),

@@ -58,6 +58,7 @@ class PolicySettings:
     pools_taint_node: bool = False
     switch: bool = True
     rebalance_interval: float = 10.0  # 0: never
+    resources_mount: str = ""  # where containers see what they were given
     host_root: str = "/"
 
 

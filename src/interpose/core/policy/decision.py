@@ -106,7 +106,7 @@ def decision_record(
 
 def request_record(request: Request) -> dict[str, Any]:
     """The amounts of a request and its topology hints as plain values."""
-    amounts = request.amounts
+    amounts, pod = request.amounts, request.pod_amounts
     return {
         "qos": request.qos.value,
         "cpu_milli": amounts.milli,
@@ -115,6 +115,14 @@ def request_record(request: Request) -> dict[str, Any]:
         "memory_limit": amounts.memory_limit,
         "extended": dict(amounts.extended),
         "source": amounts.source.value,
+        "pod": None
+        if pod is None
+        else {
+            "cpu_milli": pod.milli,
+            "cpu_limit_milli": pod.limit_milli,
+            "memory": pod.memory,
+            "memory_limit": pod.memory_limit,
+        },
         "hints": [hint_record(hint) for hint in request.hints],
     }
 

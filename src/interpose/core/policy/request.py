@@ -62,6 +62,8 @@ class Request:
     pod: str = ""  # its name
     qos: KubeQos = KubeQos.BEST_EFFORT
     amounts: Amounts = Amounts()
+    # What its pod asks for as a whole, if it has such amounts: see `core.policy.pod_amounts`.
+    pod_amounts: Amounts | None = None
     pod_labels: Mapping[str, str] = field(default_factory=empty_map)
     pod_annotations: Mapping[str, str] = field(default_factory=empty_map)
     envs: Mapping[str, str] = field(default_factory=empty_map)

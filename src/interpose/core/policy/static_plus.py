@@ -18,6 +18,7 @@ from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.annotations import prefers_isolated
 from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import NO_QUOTA, Action, Decision, Grant, Refusal, RefusalKind
+from interpose.core.policy.pod_amounts import exclusive_room
 from interpose.core.policy.request import Key, Request
 from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static.options import StaticPlusOptions
@@ -113,14 +114,15 @@ class StaticPlusPolicy:
             grant = self._grant(before, pools=(RESERVED,), milli=request.milli, shares=shares_of(request.milli))
             choice = _Choice(reason=f"namespace {SYSTEM_NAMESPACE}: the reserved CPUs")
         else:
-            full, part = divmod(request.milli, 1000)
+            full, part = self._split(request)
             choice = self._choose(request, full, part, own, free)
             grant = self._grant(
                 before,
                 exclusive=choice.cpus,
                 pools=_FITTING if part or not full else (),
                 milli=part,
-                shares=shares_of(part or request.milli),
+                # One that asks for nothing itself has the kubelet's shares, which are those of its pod.
+                shares=shares_of(part or request.milli) if request.milli or request.pod_amounts is None else None,
                 quota=self._quota(request, whole=bool(full) and not part),
             )
         if choice.refusal is not None:
@@ -148,10 +150,18 @@ class StaticPlusPolicy:
             changed=changed,
         )
 
+    def _split(self, request: Request) -> tuple[int, int]:
+        """Whole CPUs and thousandths of one that a container asks for; none whole if its pod asks for fewer in all."""
+        full, part = divmod(request.milli, 1000)
+        room = exclusive_room(request, self._state.grants)
+        return (full, part) if room is None or full <= room else (0, request.milli)
+
     def _choose(self, request: Request, full: int, part: int, own: CpuSet, free: Mapping[str, CpuSet]) -> _Choice:
         """`full` CPUs: those it has, the others all of one kind."""
         if not full:
-            return _Choice(reason="less than one CPU: a share of pool shared")
+            crowded = request.milli >= 1000
+            why = "other containers have the CPUs that its pod asks for in all" if crowded else "less than one CPU"
+            return _Choice(reason=f"{why}: a share of pool shared")
         try:
             usual = prefers_isolated(request) is not False
         except ValueError as error:
@@ -207,7 +217,7 @@ class StaticPlusPolicy:
         exclusive: CpuSet = EMPTY,
         pools: tuple[str, ...],
         milli: int,
-        shares: int,
+        shares: int | None,
         quota: int | None = None,
     ) -> Grant:
         mems = None

@@ -1,11 +1,11 @@
 """What a pod's containers ask for, as an annotation of the pod, and the patch that puts it there.
 
-    {"containers":{NAME:{"limits":{...},"requests":{...}}},"initContainers":{NAME:...}}
+    {"containers":{NAME:{"limits":{...},"requests":{...}}},"initContainers":{NAME:...},"resources":{...}}
 
 The CRI does not carry requests of memory, small CPU requests and extended resources; relays read them here. Every
 container is listed, also one that asks for nothing: relays take silence about a container for a mistake. Sidecars are
-init containers. Left out is what CRI calls are not about or what does not belong to the format: ephemeral containers,
-claims, and resources of a pod as a whole.
+init containers. `resources` is there for pods that have amounts as a whole; readers that do not know it leave it out.
+Left out is what CRI calls are not about or what does not belong to the format: ephemeral containers and claims.
 
 Pure. Invariants: the same pod gives the same text, so what is right already is not patched; quantities are copied as
 they are written; what is patched is the annotation and nothing else.
@@ -54,7 +54,9 @@ def resources_text(pod: object) -> str:
     spec = _fields(_fields(pod, "object").get("spec"), "spec")
     groups = {group: dict(_containers(spec.get(group), f"spec.{group}")) for group in _GROUPS}
     # The order of keys is fixed, by name; empty groups say nothing.
-    groups_with_containers = {group: containers for group, containers in groups.items() if containers}
+    groups_with_containers: dict[str, Any] = {group: containers for group, containers in groups.items() if containers}
+    if of_pod := dict(_resources(spec.get("resources"), "spec.resources")):
+        groups_with_containers["resources"] = of_pod
     return json.dumps(groups_with_containers, separators=(",", ":"), sort_keys=True)
 
 

@@ -143,7 +143,10 @@ class PolicyReplay:
         pod = self._node.pod_of_create(message)
         container = convert.container_of_request(message, message, pod)
         command, args = tuple(message.config.command), tuple(message.config.args)
-        request = make_request(container, pod, command=command, args=args, capacity=self._capacity).request
+        siblings = self._allocations.siblings(container_key(container))
+        request = make_request(
+            container, pod, command=command, args=args, capacity=self._capacity, siblings=siblings
+        ).request
         held = self._allocations.by_key.get(request.key)
         call.before = None if held is None else held.request
         decision = self._decide(TimelineStepKind.CREATE, request)

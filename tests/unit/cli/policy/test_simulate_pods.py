@@ -6,7 +6,7 @@ import pytest
 
 from interpose.cli.policy.simulate import planned_pod
 from interpose.core.model.cgroup import KubeQos
-from interpose.core.policy.request import Request, RequestSource
+from interpose.core.policy.request import Amounts, Request, RequestSource
 from interpose.core.policy.simulate import PlannedPod, Role
 from interpose.errors import ConfigError
 from interpose.node.pods.manifest.reader import read_pod_file, read_pods
@@ -204,3 +204,23 @@ def test_the_sample_can_be_read() -> None:
     """What we ship can be copied."""
     pods = read_pod_file(str(Path(__file__).parents[4] / "samples/pods.yaml"), resources_only=True)
     assert [pod.title for pod in pods] == ["prod/database", "prod/web", "prod/dpdk", "batch/backup"]
+
+
+def test_amounts_of_a_pod_as_a_whole_are_read() -> None:
+    """Limits that a container does not have are the pod's; the class is that of the pod."""
+    request = only("{containers: [{name: c}], resources: {limits: {cpu: 4, memory: 1Gi}}}")
+    assert request.qos is KubeQos.GUARANTEED
+    assert request.pod_amounts is not None
+    assert (request.pod_amounts.milli, request.pod_amounts.memory) == (4000, 1 << 30)
+    assert (request.milli, request.amounts.limit_milli, request.amounts.memory_limit) == (0, 4000, 1 << 30)
+
+
+def test_what_a_pod_does_not_say_as_a_whole_is_the_sum_of_its_containers() -> None:
+    """Memory is the pod's here, CPU that of both containers."""
+    containers = "[{name: a, resources: {requests: {cpu: 1}}}, {name: b, resources: {requests: {cpu: 500m}}}]"
+    text = f"{HEAD}spec: {{containers: {containers}, resources: {{requests: {{memory: 1Gi}}}}}}"
+    [pod] = read_manifests(text, "x")
+    assert [member.request.pod_amounts for member in pod.members] == [
+        Amounts(milli=1500, memory=1 << 30, source=RequestSource.MANIFEST)
+    ] * 2
+    assert [member.request.milli for member in pod.members] == [1000, 500]

@@ -207,3 +207,10 @@ def test_what_a_container_is_near_to_is_shown() -> None:
     lines = explain_text({**ANSWER, "decision": {**DECISION, "request": request}}).splitlines()
     assert "Near          NUMA node 1, CPUs 8-15: /sys/devices/pci0000:80/0000:81:00.0" in lines
     assert "Near          package 0: -" in lines
+
+
+def test_what_a_pod_asks_for_as_a_whole_is_shown() -> None:
+    """Beside what the container asks for itself."""
+    request = {**DECISION["request"], "extended": {}, "pod": {"cpu_milli": 4000, "memory": None, "memory_limit": None}}
+    lines = explain_text({**ANSWER, "decision": {**DECISION, "request": request}})
+    assert "memory 1 GiB (limit 1 GiB); its pod as a whole CPU 4; as" in " ".join(lines.split())

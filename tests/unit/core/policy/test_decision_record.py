@@ -29,6 +29,7 @@ def test_a_decision_is_told_completely() -> None:
         pod="web",
         qos=KubeQos.GUARANTEED,
         amounts=Amounts(milli=2000, limit_milli=2000, memory=5, extended={"x/y": 1}, source=RequestSource.ANNOTATION),
+        pod_amounts=Amounts(milli=4000, memory_limit=7),
         hints=(TopologyHint(provider="/sys/devices/a", cpus=CpuSet.parse("0-3"), nodes=CpuSet.of((1,))),),
     )
     record = decision_record(decision, request, Assignment(cpus=cpus), {OTHER: "shop/web/other"})
@@ -45,6 +46,7 @@ def test_a_decision_is_told_completely() -> None:
             "memory_limit": None,
             "extended": {"x/y": 1},
             "source": "annotation",
+            "pod": {"cpu_milli": 4000, "cpu_limit_milli": None, "memory": None, "memory_limit": 7},
             "hints": [{"provider": "/sys/devices/a", "cpus": "0-3", "nodes": "1", "packages": ""}],
         },
         "candidates": [{"name": "NUMA node 0", "cpus": "2-3", "score": "2 free", "chosen": True, "why": "it fits"}],

@@ -543,3 +543,20 @@ def test_only_who_has_whole_cpus_alone_has_no_quota(milli: int, namespace: str, 
         )
         policy.allocate(request)
         assert policy.state.assignment(request.key).quota == (quota if limited else None)
+
+
+def test_a_pod_as_a_whole_has_no_more_cpus_than_it_asks_for() -> None:
+    """What its containers ask for themselves is theirs, in the order in which they come; a resize counts as well."""
+    policy = policy_of()
+    pod = Amounts(milli=3000)
+    first, second, third = (
+        replace(ask(name, milli), pod_amounts=pod) for name, milli in zip("abc", (2000, 2000, 0), strict=True)
+    )
+    assert len(granted(policy.allocate(first)).exclusive) == 2
+    crowded = policy.allocate(second)
+    assert given(crowded) == Grant(pools=("shared",), milli=2000, shares=2048)
+    assert crowded.reason == "other containers have the CPUs that its pod asks for in all: a share of pool shared"
+    # Its shares are the kubelet's, which are those of the pod.
+    assert given(policy.allocate(third)) == Grant(pools=("shared",))
+    policy.release(first.key)
+    assert len(granted(policy.resize(second)).exclusive) == 2

@@ -1,5 +1,6 @@
 """The annotation and the patch that brings it, in the corners that whole reviews do not show."""
 
+import json
 from typing import Any
 
 import pytest
@@ -94,3 +95,26 @@ def test_values_of_no_known_kind_have_a_message_too() -> None:
     """Nothing that is handed over here makes it fail in another way."""
     with pytest.raises(UnreadableError, match="expected a list, found something else"):
         resources_text({"spec": {"containers": 1.5}})
+
+
+def test_amounts_of_the_pod_as_a_whole_are_told() -> None:
+    """As they are written, and read by relays; a pod without such amounts says nothing of it."""
+    both = {"cpu": "4", "memory": "1Gi"}
+    found = pod()
+    found["spec"]["resources"] = {"requests": both, "limits": both, "claims": [{"name": "x"}]}
+    text = resources_text(found)
+    assert json.loads(text)["resources"] == {"requests": both, "limits": both}
+    read = container_request.ResourceAnnotation(KEY, text).pod()
+    assert read is not None
+    assert read.amounts().milli == 4000
+    found["spec"]["resources"] = {"requests": {}, "limits": None}
+    assert resources_text(found) == TEXT
+    assert container_request.ResourceAnnotation(KEY, TEXT).pod() is None
+
+
+def test_amounts_of_the_pod_that_are_none_are_named() -> None:
+    """With their place."""
+    found = pod()
+    found["spec"]["resources"] = {"limits": ["4"]}
+    with pytest.raises(UnreadableError, match=r"spec\.resources\.limits: expected an object, found a list"):
+        resources_text(found)

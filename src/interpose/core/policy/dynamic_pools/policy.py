@@ -22,6 +22,7 @@ from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant, Refusal, RefusalKind
 from interpose.core.policy.dynamic_pools.options import RESERVED, SHARED, DynamicPoolsOptions, type_problems
 from interpose.core.policy.dynamic_pools.sizes import is_worth_moving, sizes_after_change, sizes_by_load
+from interpose.core.policy.pod_amounts import PodTotals
 from interpose.core.policy.request import Key, Request
 from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static.partition import all_memory, divide
@@ -53,6 +54,7 @@ class DynamicPoolsPolicy:
         self._cpus[SHARED] = self._ordinary
         self._milli = dict.fromkeys(self._names, 0)  # what the containers of a pool request
         self._count = dict.fromkeys(self._names, 0)  # how many there are
+        self._totals = PodTotals()
         self._state = PolicyState(
             {RESERVED: partition.reserved, **self._cpus, SHARED: self._ordinary or partition.reserved}
         )
@@ -109,7 +111,11 @@ class DynamicPoolsPolicy:
         if grant is None:
             return Decision(action=Action.RELEASE, key=key, reason="it held nothing")
         (name,) = grant.pools
-        self._count_container(name, -grant.milli, -1)
+        heir = self._totals.heir(key, grant, self._state.grants)
+        self._count_container(name, -grant.milli if heir is None else 0, -1)
+        if heir is not None:
+            held = self._state.grants[heir]
+            self._state.put(heir, replace(held, milli=held.milli + grant.milli))
         if self._undo is not None and self._undo[0] == key:
             self._set_cpus(self._undo[1])
         self._undo = None
@@ -141,17 +147,19 @@ class DynamicPoolsPolicy:
             name, why = self._choose_pool(request)
         except ValueError as error:
             return _refuse(action, key, RefusalKind.INVALID, str(error))
-        if refusal := self._explain_shortage(name, request.milli, current):
+        milli = self._totals.count(request, self._state.grants)
+        if refusal := self._explain_shortage(name, milli, current):
             return _refuse(action, key, RefusalKind.EXHAUSTED, refusal, self._candidates(""))
         self._undo = (key, dict(self._cpus)) if before is None else None
         if current is not None:
             self._count_container(current.pools[0], -current.milli, -1)
         if held is not None and current is None and name in self._priorities and not self._count[name]:
             self._set_cpus({name: self._recorded_cpus(held)})
-        self._count_container(name, request.milli, 1)
+        self._count_container(name, milli, 1)
+        self._totals.add(request)
         near = EMPTY if held is None else self._recorded_cpus(held) | held.exclusive
         self._set_sizes(sizes_after_change(self._needs(), self._sizes(), len(self._ordinary)), name, near)
-        self._state.put(key, self._grant(name, request, before))
+        self._state.put(key, self._grant(name, milli, before))
         changed = tuple(other for other in self._state.changes() if other != key)
         grant = self._state.grants[key]
         same = before is not None and all(getattr(before, field) == getattr(grant, field) for field in _HELD)
@@ -167,7 +175,8 @@ class DynamicPoolsPolicy:
     def _choose_pool(self, request: Request) -> tuple[str, str]:
         """The pool of a container and why it is that; ValueError if its annotation names none that there is."""
         system = any(fnmatchcase(request.namespace, pattern) for pattern in self._system)
-        if not system and not request.milli and not request.amounts.limit_milli:
+        amounts = request.amounts if request.pod_amounts is None else request.pod_amounts
+        if not system and not amounts.milli and not amounts.limit_milli:
             return SHARED, "it has neither CPU request nor limit"
         if (annotation := find_annotation(request, ANNOTATION)) is not None:
             if (name := annotation.text) not in self._state.pools:
@@ -260,12 +269,12 @@ class DynamicPoolsPolicy:
 
     # -- grants
 
-    def _grant(self, name: str, request: Request, before: Grant | None) -> Grant:
+    def _grant(self, name: str, milli: int, before: Grant | None) -> Grant:
         return Grant(
             pools=(name,),
             pinned=self._options.pin_cpu,
             mems=self._mems_of(name, before),
-            milli=request.milli,
+            milli=milli,
             details=self._details(name),
         )
 

@@ -6,7 +6,7 @@ has at most as many pods as its pool allows, those left aside that were there be
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -17,6 +17,7 @@ from interpose.core.model.text import quoted
 from interpose.core.policy.annotations import POD_SCOPES, find_annotation
 from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant, Refusal, RefusalKind
+from interpose.core.policy.pod_amounts import PodTotals
 from interpose.core.policy.podpools.layout import PlacedPool, PoolInstance, place_pools
 from interpose.core.policy.podpools.options import BUILT_IN, DEFAULT, RESERVED, FillOrder, PodPoolsOptions
 from interpose.core.policy.request import Key, Request
@@ -66,6 +67,7 @@ class PodPoolsPolicy:
         self._mems = {instance.name: topology.memory_near(instance.cpus) or None for instance in instances}
         self._pods: dict[str, dict[str, int]] = {instance.name: {} for instance in instances}  # containers by pod
         self._places: dict[str, tuple[PoolInstance, str]] = {}  # by pod: its instance, and the pool that was full
+        self._totals = PodTotals()
         self._notes = tuple(_find_notes(topology.isolated & (setup.available or topology.online), self._pools))
 
     @property
@@ -102,6 +104,10 @@ class PodPoolsPolicy:
             return Decision(action=Action.RELEASE, key=key, reason="it held nothing")
         name = grant.pools[0]
         pods = self._pods[name]
+        if (heir := self._totals.heir(key, grant, self._state.grants)) is not None:
+            held = self._state.grants[heir]
+            self._state.put(heir, replace(held, milli=held.milli + grant.milli))
+            self._state.changes()  # it has the same CPUs
         pods[key.pod_id] -= 1
         if pods[key.pod_id]:
             return Decision(action=Action.RELEASE, key=key, reason=f"other containers of its pod are in {name}")
@@ -130,6 +136,7 @@ class PodPoolsPolicy:
             pods = self._pods[place.instance.name]
             pods[key.pod_id] = pods.get(key.pod_id, 0) + 1
             self._places[key.pod_id] = place.instance, place.full
+        self._totals.add(request)
         self._state.put(key, grant)
         self._state.changes()  # of others there are none: the CPUs of instances stay as they are
         same = before is not None and all(getattr(before, name) == getattr(grant, name) for name in _HELD)
@@ -203,7 +210,7 @@ class PodPoolsPolicy:
             pools=(instance.name,),
             pinned=self._options.pin_cpu,
             mems=mems,
-            milli=request.milli,
+            milli=self._totals.count(request, self._state.grants),
             details={_CPUS: str(instance.cpus), **({_FULL: full} if full else {})},
         )
 

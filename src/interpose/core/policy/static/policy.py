@@ -28,7 +28,9 @@ ASSIGNABLE: Final = "assignable"
 
 
 def exclusive_count(request: Request) -> int:
-    """How many exclusive CPUs a container gets; 0: it shares CPUs."""
+    """How many exclusive CPUs a container gets; 0: it shares CPUs, as all do whose pod has amounts of its own."""
+    if request.pod_amounts is not None:
+        return 0
     whole = request.qos is KubeQos.GUARANTEED and request.milli > 0 and request.milli % 1000 == 0
     return request.milli // 1000 if whole else 0
 

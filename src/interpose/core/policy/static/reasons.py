@@ -22,6 +22,8 @@ class CpuChoice:
 
 def shared_reason(request: Request) -> str:
     """Why a container has no CPUs of its own."""
+    if request.pod_amounts is not None:
+        return f"shares CPUs: its pod asks for {request.pod_amounts.milli}m as a whole"
     if request.qos is not KubeQos.GUARANTEED:
         return f"shares CPUs: its pod is {request.qos}, not Guaranteed"
     if not request.milli:

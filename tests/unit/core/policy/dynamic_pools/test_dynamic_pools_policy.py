@@ -1,6 +1,7 @@
 """dynamic-pools: who is in which pool, what that has, and what follows the load."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -427,3 +428,21 @@ def test_a_record_that_is_not_ours_means_nothing() -> None:
     policy = policy_of()
     policy.allocate(ask("a1", "a", 1000), Grant(exclusive=CpuSet.parse("9"), details={"cpus": "everything"}))
     assert pools(policy)["a"] == "9"
+
+
+def test_a_pool_has_the_cpus_that_a_pod_asks_for_as_a_whole() -> None:
+    """Once, whatever its containers ask for themselves and whichever of them runs."""
+    policy = policy_of()
+    first, second = (replace(ask(name, "a"), pod_amounts=Amounts(milli=4000)) for name in "cd")
+    assert pool_of(policy.allocate(first)) == "a"
+    assert pool_of(policy.allocate(second)) == "a"
+    assert len(policy.state.pool("a")) == 4
+    policy.release(first.key)
+    assert len(policy.state.pool("a")) == 4
+    assert policy.resize(replace(second, pod_amounts=Amounts(milli=6000))).refusal is None
+    assert len(policy.state.pool("a")) == 6
+    refused = policy.resize(replace(second, pod_amounts=Amounts(milli=16_000))).refusal
+    assert refused is not None
+    assert "pool a would need 16 CPUs" in refused.message
+    policy.release(second.key)
+    assert pools(policy)["a"] == ""

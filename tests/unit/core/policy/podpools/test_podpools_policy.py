@@ -1,6 +1,7 @@
 """podpools: where a pod goes, that it stays there as a whole, and what is full."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -394,3 +395,17 @@ def test_a_record_that_is_not_ours_means_nothing() -> None:
     """It cannot be read as CPUs."""
     held = Grant(exclusive=CpuSet.parse("4"), details={"cpus": "everything"})
     assert place(policy_of(duals()).allocate(ask("a", "dual"), held)) == "dual[1]"
+
+
+def test_a_pod_that_asks_for_cpus_as_a_whole_counts_once() -> None:
+    """Whichever of its containers runs; the candidates of the next pod show it."""
+    policy = policy_of(duals(count=1))
+    whole = Amounts(milli=3000)
+    first, second = (replace(ask("p", "dual", name, 500), pod_amounts=whole) for name in ("a", "b"))
+    assert "its containers ask for 3000m of 2000m" in policy.allocate(first).reason
+    policy.allocate(second)
+    assert [grant.milli for grant in policy.state.grants.values()] == [3000, 0]
+    policy.release(first.key)
+    assert [grant.milli for grant in policy.state.grants.values()] == [3000]
+    policy.release(second.key)
+    assert policy.allocate(ask("q", "dual", milli=100)).candidates[0].score == "0 pods, 0m asked for"

@@ -500,3 +500,13 @@ def test_cpus_of_its_own_have_no_quota() -> None:
     off = static(lift_quota=False)
     assert off.allocate(limited, granted_).action is Action.KEEP
     assert off.state.assignment(limited.key) == Assignment(cpus=granted_.exclusive)
+
+
+def test_containers_of_a_pod_with_amounts_of_its_own_share() -> None:
+    """As under the kubelet's policy: it does not know which of the pod's CPUs are theirs."""
+    asked = replace(wants("a", 2000), pod_amounts=Amounts(milli=4000))
+    assert exclusive_count(asked) == 0
+    decision = static().allocate(asked)
+    assert decision.grant is not None
+    assert decision.grant.pools == ("shared",)
+    assert decision.reason == "shares CPUs: its pod asks for 4000m as a whole"

@@ -1,0 +1,1 @@
+"""What containers were given, as files that they can read: `resources.sh` in a directory of each."""
