@@ -41,7 +41,7 @@ def lives(resmgr: CriResmgr, kubepods: Kubepods, *, web_has: str, db_has: str) -
         with PolicyPod(client, kubepods, "db") as db:
             assert (web.cpus, db.cpus, db.born) == (web_has, db_has, db_has)
             assert db.exec("echo", "hello").stdout == b"hello\n"
-        assert web.cpus == "0-1"
+        web.wait_cpus("0-1")
 
 
 def test_the_message_dumper(containerd: Containerd, scratch: Path, kubepods: Kubepods) -> None:
@@ -81,7 +81,7 @@ def test_the_policy_static_plus(containerd: Containerd, scratch: Path, kubepods:
         assert (web.cpus, web.shares) == ("1", 102)
         with PolicyPod(client, kubepods, "db", 1000, BURSTABLE) as db:
             assert (web.cpus, db.cpus, db.born, db.shares) == ("0", "1", "1", 1024)
-        assert web.cpus == "1"
+        web.wait_cpus("1")
 
 
 def test_an_option_file(containerd: Containerd, scratch: Path, kubepods: Kubepods) -> None:

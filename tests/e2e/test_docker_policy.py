@@ -18,7 +18,6 @@ from tests.support.docker.dockershim import DockerClient, DockerError
 from tests.support.lab.docker.pods import DockerPod, policy_pod
 from tests.support.lab.images import TEST_IMAGE
 from tests.support.lab.policy_pods import PolicyRelay
-from tests.support.lab.processes import wait_for
 from tests.support.lab.relay import DOCKER
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def test_a_cpu_of_its_own_until_it_stops(web: DockerPod, db: DockerPod, static_r
     assert (db.has("cpu", "cpu.shares"), db.has("cpu", "cpu.cfs_quota_us")) == ("1024", "-1")
     assert (db.inspect()["HostConfig"]["CpusetCpus"], web.inspect()["HostConfig"]["CpusetCpus"]) == ("1", "0")
     db.stop()
-    assert web.cpus == "0-1"
+    web.wait_cpus("0-1")
 
 
 def test_a_refusal_says_why_and_leaves_nothing(shim: DockerClient, kubepods: Kubepods, db: DockerPod) -> None:
@@ -95,7 +94,8 @@ def test_a_refusal_says_why_and_leaves_nothing(shim: DockerClient, kubepods: Kub
 def test_a_resize_is_honoured(web: DockerPod, db: DockerPod) -> None:
     """A part of a CPU is shared; a whole one is its own again."""
     db.update(CpuPeriod=100_000, CpuQuota=50_000, CpuShares=512)
-    assert (db.cpus, db.has("cpu", "cpu.cfs_quota_us"), web.cpus) == ("0-1", "50000", "0-1")
+    assert (db.cpus, db.has("cpu", "cpu.cfs_quota_us")) == ("0-1", "50000")
+    web.wait_cpus("0-1")
     db.update(CpuPeriod=100_000, CpuQuota=100_000, CpuShares=1024)
     assert (db.cpus, web.cpus) == ("1", "0")
 
@@ -103,7 +103,7 @@ def test_a_resize_is_honoured(web: DockerPod, db: DockerPod) -> None:
 def test_an_exit_frees_cpus(web: DockerPod, db: DockerPod) -> None:
     """dockerd tells of a process that ended by itself; nobody has to ask."""
     os.kill(db.inspect()["State"]["Pid"], signal.SIGKILL)
-    wait_for(lambda: web.cpus == "0-1", what="the other one to have its CPU back")
+    web.wait_cpus("0-1")
 
 
 def test_a_container_made_by_hand_is_nobodys_business(
@@ -132,7 +132,7 @@ def test_a_new_relay_keeps_what_was_given(dockerd: Dockerd, scratch: Path, kubep
             with policy_pod(direct, kubepods, "past", 100, "burstable") as past:
                 assert (db.cpus, past.cpus) == ("1", "0-1")
                 relay.start()
-                wait_for(lambda: past.cpus == "0", what="the other one to leave the CPU")
+                past.wait_cpus("0")
                 assert (relay.exclusive(), db.cpus) == ({"db": "1"}, "1")
         finally:
             db.client = direct

@@ -11,6 +11,7 @@ from interpose.core.model.cgroup import PERIOD, shares_of
 from interpose.hooks.api.hookpoint import HookPoint
 from tests.support.docker.dockershim import ShimPod
 from tests.support.lab.pods import LAB_GROUP, MEBIBYTE, PodBlock, remove_groups
+from tests.support.lab.processes import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,6 +50,10 @@ class DockerPod(ShimPod, PodBlock):
     def cpus(self) -> str:
         """The CPU set of the main container now."""
         return self.has("cpuset", "cpuset.cpus")
+
+    def wait_cpus(self, cpus: str) -> None:
+        """Wait until the main container has this CPU set."""
+        wait_for(lambda: self.cpus == cpus, what=f"{self.name} to have CPUs {cpus}, not {self.cpus}")
 
     def environment(self) -> set[str]:
         """The variables that the first process of the main container was born with."""
