@@ -115,6 +115,12 @@ def _before_growth(candidate: AllocationCandidate, newest: GrantNote, policy: st
     return replace(candidate, request=request, held=held)
 
 
+def limit_extra_memory(candidate: AllocationCandidate, memory: CpuSet) -> AllocationCandidate:
+    """A candidate that may use no other memory nodes than these beyond those of its grant."""
+    granted = None if candidate.granted is None else limit_extra_memory(candidate.granted, memory)
+    return replace(candidate, extra_mems=candidate.extra_mems & memory, granted=granted)
+
+
 def _saved_key(container: Container, entries: SavedEntries) -> Key:
     """The key under which a container was saved: that of a duplicate is not its own."""
     key = container_key(container)

@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import replace
 from typing import Final
 
+from interpose.core.model.cpuset import EMPTY
 from interpose.core.policy.request import Key, Request
 from interpose.core.policy.static.partition import all_memory
 from interpose.resmgr.allocations import AllocationCandidate
-from interpose.resmgr.existing_containers import container_key, find_candidates, to_assignment
+from interpose.resmgr.existing_containers import container_key, find_candidates, limit_extra_memory, to_assignment
 from interpose.resmgr.rebuild import LoopYielder, admit_in_order
 from interpose.resmgr.state.state import SavedEntry
 from interpose.resmgr.tracker import AllocationTracker
@@ -72,8 +73,8 @@ class ContainerRestorer:
             candidates += find_candidates(pairs[start : start + _SLICE], tracker.saved, policy, capacity)
             await yielder.take()
         candidates += self._expected_candidates({candidate.request.key for candidate in candidates})
-        memory = all_memory(tracker.topology)  # as it is now
-        candidates = [replace(candidate, extra_mems=candidate.extra_mems & memory) for candidate in candidates]
+        memory = EMPTY if self._reset else all_memory(tracker.topology)  # of the machine as it is now
+        candidates = [limit_extra_memory(candidate, memory) for candidate in candidates]
         if self._reset:
             candidates = [replace(candidate, held=None, granted=None) for candidate in candidates]
         elif tracker.decides_nothing:

@@ -42,6 +42,7 @@ from interpose.resmgr.existing_containers import (
     container_key,
     find_candidates,
     is_live,
+    limit_extra_memory,
     policy_written_fields,
     restore_requested,
     to_assignment,
@@ -279,6 +280,7 @@ class AllocationTracker:
         for found in find_candidates(pairs, self.saved, self.configuration.policy, self.capacity):
             key = self.free_key(found.request.key)
             candidate = replace(found, request=replace(found.request, key=key))
+            candidate = limit_extra_memory(candidate, all_memory(self.topology))
             changed.update(dict.fromkeys(self.track(candidate, self.admit(candidate))))
         self.enforce_soon(changed)
         self.on_change()

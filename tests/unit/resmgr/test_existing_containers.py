@@ -16,6 +16,7 @@ from interpose.resmgr.existing_containers import (
     container_key,
     find_candidates,
     is_live,
+    limit_extra_memory,
     policy_written_fields,
     recover_grant,
     restore_requested,
@@ -63,6 +64,9 @@ def test_memory_nodes_beyond_the_grant_are_remembered() -> None:
     (found,) = find_candidates([(replace(grown, requested=grown.resources), pod)], {KEY: ("static", wide)}, "static", 1)
     assert found.granted is not None
     assert str(found.granted.extra_mems) == "0-1"
+    limited = limit_extra_memory(found, CpuSet.parse("1-3"))
+    assert limited.granted is not None
+    assert (str(limited.extra_mems), str(limited.granted.extra_mems)) == ("1", "1")
 
 
 @pytest.mark.parametrize(

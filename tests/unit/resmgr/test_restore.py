@@ -168,3 +168,14 @@ async def test_a_policy_that_fails_about_one_container_fails_about_no_other(
     assert [bare.tracker.allocations.by_key[key].id for key in bare.tracker.allocations.without_place] == [bad]
     assert bare.cpus(bad) == str(policy.fallback)
     assert bare.own == [bare.cpus(good)]
+
+
+@pytest.mark.parametrize(("reset", "expected"), [(False, "1-2"), (True, "")])
+async def test_memory_nodes_beyond_a_grant_are_those_that_exist(bare: PolicyNode, reset: bool, expected: str) -> None:
+    """Of the machine as it is now; where all is decided anew there are none."""
+    one = bare.add("db", 2000, cpus="2-3")
+    saved = replace(entry(bare, one, "2-3", 2000), extra_mems=CpuSet.parse("1-2,9"))
+    bare.restorer.load("static", [saved], reset=reset)
+    await bare.start()
+    (held,) = bare.tracker.allocations.by_key.values()
+    assert ("" if held.widening is None else str(held.widening.nodes)) == expected
