@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,8 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.annotations import FAMILIES
 from interpose.core.policy.api import Setup
+from interpose.core.policy.balloons.container_wishes import TYPE as BALLOONS
+from interpose.core.policy.balloons.options import BalloonsOptions, BalloonType, ShareLevel
 from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions, DynamicPoolType
 from interpose.core.policy.dynamic_pools.policy import ANNOTATION as DYNAMIC_POOLS
 from interpose.core.policy.podpools.options import InstanceAmount, PodPool, PodPoolsOptions
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from interpose.core.topology.topology import Topology
 
 MACHINE: Final = "big"
-POD_POOL, DYNAMIC_POOL = (f"{name}.{FAMILIES[0]}" for name in (POD_POOLS, DYNAMIC_POOLS))
+POD_POOL, DYNAMIC_POOL, BALLOON = (f"{name}.{FAMILIES[0]}" for name in (POD_POOLS, DYNAMIC_POOLS, BALLOONS))
 CONTAINERS: Final = 500
 GROWTH: Final = (100, 200, 500, 1000)
 TURNS: Final = 2000  # containers that go and come again
@@ -99,6 +101,21 @@ def dynamic_pools(_topology: Topology) -> DynamicPoolsOptions:
     return DynamicPoolsOptions(types=types)
 
 
+def balloons(_topology: Topology) -> BalloonsOptions:
+    """A type for each size that containers ask for, a balloon for each container of these; the others share one."""
+    types = tuple(BalloonType(name=f"cpus-{cpus}", min_cpus=cpus, prefer_new=True) for cpus in sorted(set(SIZES)))
+    return BalloonsOptions(types=types)
+
+
+def shared_balloons(topology: Topology) -> BalloonsOptions:
+    """The same with balloons of up to eight containers that share idle CPUs near to them."""
+    types = tuple(
+        replace(kind, max_cpus=8 * kind.min_cpus, prefer_new=False, spread_pods=True, share_idle=ShareLevel.NUMA)
+        for kind in balloons(topology).types
+    )
+    return BalloonsOptions(types=types, balance=True)
+
+
 CONTESTANTS: Final = (
     Contestant(title="static", name="static"),
     Contestant(
@@ -109,6 +126,8 @@ CONTESTANTS: Final = (
     Contestant(title="static-pools", name="static-pools", options=pools),
     Contestant(title="podpools", name="podpools", options=pod_pools),
     Contestant(title="dynamic-pools", name="dynamic-pools", options=dynamic_pools),
+    Contestant(title="balloons", name="balloons", options=balloons),
+    Contestant(title="balloons, shared", name="balloons", options=shared_balloons),
 )
 
 
@@ -154,7 +173,7 @@ def containers(count: int, contestant: Contestant, sizes: Sequence[int], owners:
 def _owner(key: Key, contestant: Contestant, cpus: int) -> Request:
     if contestant.name != "static-pools":
         amounts = Amounts(milli=1000 * cpus)
-        notes = dict.fromkeys((POD_POOL, DYNAMIC_POOL), f"cpus-{cpus}")
+        notes = dict.fromkeys((POD_POOL, DYNAMIC_POOL, BALLOON), f"cpus-{cpus}")
         return Request(key=key, namespace="default", qos=KubeQos.GUARANTEED, amounts=amounts, pod_annotations=notes)
     return Request(
         key=key,

@@ -19,6 +19,17 @@ from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.annotations import FAMILIES
 from interpose.core.policy.api import LoadFollower, Policy, Setup
+from interpose.core.policy.balloons.container_wishes import TYPE as BALLOON_TYPE
+from interpose.core.policy.balloons.options import (
+    BalloonsOptions,
+    BalloonType,
+    ComponentCreation,
+    CoreType,
+    LoadClass,
+    LoadLevel,
+    ShareLevel,
+)
+from interpose.core.policy.balloons.policy import BalloonsPolicy
 from interpose.core.policy.decision import NO_QUOTA, Assignment, Decision, Grant
 from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions, DynamicPoolType
 from interpose.core.policy.dynamic_pools.policy import ANNOTATION as DYNAMIC_POOL
@@ -69,6 +80,8 @@ POOLS = ("exclusive", "special", "shared", "infra")
 POD_POOLS = tuple(f"{POD_POOL}.{family}{scope}" for scope in ("/pod", "") for family in FAMILIES)
 DYNAMIC_POOLS = tuple(f"{DYNAMIC_POOL}.{family}" for family in FAMILIES)
 DYNAMIC_POOL_NAMES = ("shared", "reserved", "batch", "team", "spare")
+BALLOON_NAMES = ("default", "reserved", "one", "two", "pair", "either")
+BALLOON = f"{BALLOON_TYPE}.resource-policy.nri.io"
 POD_POOL_NAMES = ("default", "reserved", "small", "large")
 
 
@@ -156,6 +169,60 @@ def dynamic_pools_options(draw: st.DrawFn) -> DynamicPoolsOptions:
 
 
 @st.composite
+def balloon_types(draw: st.DrawFn, name: str, room: int) -> BalloonType:
+    """A type of which so many CPUs are kept at most."""
+    least = draw(st.integers(0, min(3, room)))
+    most = draw(st.sampled_from((0, 0, least, least + 1, least + 4)))
+    return BalloonType(
+        name=name,
+        namespaces=draw(st.sampled_from(((), (), ("default",), ("d*",)))),
+        group_by=draw(st.sampled_from(("", "", "${pod/name}"))),
+        min_cpus=least,
+        max_cpus=most,
+        min_balloons=draw(st.integers(0, 2)) if 2 * least <= room else 0,
+        max_balloons=draw(st.sampled_from((0, 0, 2, 3))),
+        priority=draw(st.sampled_from(CpuPriority)),
+        spread_on_cores=draw(st.sampled_from((None, None, True))),
+        balance=draw(st.sampled_from((None, True, False))),
+        hide_hyperthreads=draw(st.integers(0, 4)) == 4,
+        loads=draw(st.sampled_from(((), (), ("hot",), ("hot", "wide")))),
+        spread_pods=draw(st.booleans()),
+        per_namespace=draw(st.booleans()),
+        prefer_new=draw(st.booleans()),
+        share_idle=draw(st.sampled_from((None, None, *ShareLevel))),
+        prefer_isolated=draw(st.integers(0, 4)) == 4,
+        core_type=draw(st.sampled_from((None, None, *CoreType))),
+    )
+
+
+@st.composite
+def balloons_options(draw: st.DrawFn, free: int) -> BalloonsOptions:
+    """Types that fit on so many CPUs, two of them made of two others."""
+    types = []
+    for name in draw(st.sampled_from((("one", "two"), ("two", "one"), ("one",), ()))):
+        kind = draw(balloon_types(name, free))
+        free -= kind.min_balloons * kind.min_cpus
+        types.append(kind)
+    if len(types) == 2:
+        ways = (("pair", ComponentCreation.ALL), ("either", ComponentCreation.BALANCE))
+        types += [
+            BalloonType(name=name, components=("one", "two"), component_creation=way, spread_pods=draw(st.booleans()))
+            for name, way in draw(st.sampled_from((ways, ways[:1], ())))
+        ]
+    return BalloonsOptions(
+        pin_cpu=draw(st.integers(0, 5)) < 5,
+        pin_memory=draw(st.booleans()),
+        lift_quota=draw(st.booleans()),
+        balance=draw(st.booleans()),
+        types=tuple(types),
+        load_classes=(
+            LoadClass(name="hot", level=LoadLevel.CORE, overloads_in_balloon=draw(st.booleans())),
+            LoadClass(name="wide", level=LoadLevel.L2_CACHE),
+        ),
+    )
+
+
+@st.composite
 def made(draw: st.DrawFn, name: str, topology: Topology) -> Made:
     """A policy on a machine, perhaps with a part of it only."""
     ordinary = topology.online - topology.isolated
@@ -181,6 +248,10 @@ def made(draw: st.DrawFn, name: str, topology: Topology) -> Made:
         return Made(
             name, Setup(topology=topology, available=available, reserved=reserved), draw(dynamic_pools_options())
         )
+    if name == "balloons":
+        free = len(ordinary) - (-(-reserved // 1000) if isinstance(reserved, int) else len(reserved))
+        setup = Setup(topology=topology, available=available, reserved=reserved)
+        return Made(name, setup, draw(balloons_options(free)))
     options: Any = draw(
         static_options()
         if name == "static"
@@ -205,6 +276,8 @@ def requests(draw: st.DrawFn) -> Request:
         notes[draw(st.sampled_from(POD_POOLS))] = said
     if said := draw(st.sampled_from(("",) * 4 + (*DYNAMIC_POOL_NAMES, "nonsense"))):
         notes[draw(st.sampled_from(DYNAMIC_POOLS))] = said
+    if said := draw(st.sampled_from(("",) * 3 + (*BALLOON_NAMES, "nonsense"))):
+        notes[BALLOON] = said
     envs = {}
     if pool := draw(st.sampled_from(("", *POOLS, *POOLS[:2], "nonsense"))):
         envs["STP_POOL"] = pool
@@ -268,7 +341,8 @@ class Node(RuleBasedStateMachine):
     @rule(request=requests(), left=st.integers(-1, 2))
     def fill(self, request: Request, left: int) -> None:
         """One that wants nearly everything: what is left is what the others have to do with."""
-        free = self.one.pools().get("assignable", self.one.state.pool("shared"))
+        pools = self.one.pools()
+        free = pools.get("assignable", pools.get("idle", self.one.state.pool("shared")))
         whole = 1000 * max(1, len(free) - left)
         amounts = replace(request.amounts, milli=whole + request.milli % 1000)
         self._create(replace(request, amounts=amounts, pod_annotations={}))
@@ -443,11 +517,35 @@ class Node(RuleBasedStateMachine):
                 assert 1000 * len(cpus) >= requested.get(name, 0)
 
     @invariant()
+    def balloons_have_what_is_requested(self) -> None:
+        """One CPU at least, as many as their types allow; and those without containers are those that are kept."""
+        if not isinstance(options := self.made.options, BalloonsOptions):
+            return
+        requested: dict[str, int] = {}
+        for grant in self.one.state.grants.values():
+            name = grant.details["balloon"]
+            requested[name] = requested.get(name, 0) + grant.milli
+        sizes = {name: len(cpus) for name, cpus in self.one.pools().items() if name != "idle"}
+        assert set(requested) <= set(sizes)
+        assert all(1000 * sizes[name] >= max(1, milli) for name, milli in requested.items())
+        for kind in options.types:
+            mine = [name for name in sizes if name.partition("[")[0] == kind.name]
+            assert len(mine) >= kind.min_balloons
+            assert not kind.max_balloons or len(mine) <= max(kind.min_balloons, kind.max_balloons)
+            if not kind.components:
+                assert all(sizes[name] >= kind.min_cpus for name in mine)
+                assert not kind.max_cpus or all(sizes[name] <= kind.max_cpus for name in mine)
+                empty = [name for name in mine if name not in requested]
+                assert len(empty) == max(0, kind.min_balloons - (len(mine) - len(empty)))
+                assert all(sizes[name] == kind.min_cpus for name in empty)
+
+    @invariant()
     def nobody_has_what_others_could_use_without_a_quota(self) -> None:
         """A quota is lifted where there is one, on CPUs of one's own only, and if the option says so."""
         lifts = getattr(self.made.options, "lift_quota", False)
+        balloons = isinstance(self.made.options, BalloonsOptions)
         for key, grant in self.one.state.grants.items():
-            alone = bool(grant.exclusive) and not grant.pools
+            alone = _is_alone_in_balloon(self.one, key) if balloons else bool(grant.exclusive) and not grant.pools
             lifted = NO_QUOTA if lifts and alone and self.wanted[key].amounts.quota else None
             assert grant.quota == self.one.state.assignment(key).quota == lifted
 
@@ -572,12 +670,35 @@ def _dynamic_pools_due(made: Made, request: Request, grant: Grant) -> bool:
     return pool == [*first, *places, "shared"][0]
 
 
+def _balloons_due(made: Made, request: Request, grant: Grant) -> bool:
+    options = made.options
+    assert isinstance(options, BalloonsOptions)
+    there = grant.details["balloon"].partition("[")[0]
+    if (named := request.pod_annotations.get(BALLOON)) is not None:
+        return there == named
+    if request.namespace == "kube-system":
+        return there == "reserved"
+    return there == next((kind.name for kind in options.types if kind.namespaces), "default")
+
+
+def _is_alone_in_balloon(policy: Policy, key: Key) -> bool:
+    """Whether nobody else can use the CPUs of a container, and they are as many as its limit."""
+    grants = policy.state.grants
+    same = [one for one, grant in grants.items() if grant.details["balloon"] == grants[key].details["balloon"]]
+    assert isinstance(policy, BalloonsPolicy)
+    limit = policy._placed[key].request.amounts.limit_milli
+    cpus = policy.state.assignment(key).cpus
+    shares = policy._placed[key].wishes.kind.share_idle is not None
+    return same == [key] and not shares and limit is not None and cpus is not None and 1000 * len(cpus) >= limit
+
+
 DUE: dict[str, Callable[[Made, Request, Grant], bool]] = {
     "static": _static_due,
     "static-plus": _static_plus_due,
     "static-pools": _static_pools_due,
     "podpools": _pod_pools_due,
     "dynamic-pools": _dynamic_pools_due,
+    "balloons": _balloons_due,
 }
 
 
@@ -593,3 +714,4 @@ TestStaticPlus = _lives_with("static-plus")
 TestStaticPools = _lives_with("static-pools")
 TestPodPools = _lives_with("podpools")
 TestDynamicPools = _lives_with("dynamic-pools")
+TestBalloons = _lives_with("balloons")

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from interpose._pb import cri_pb2 as cri
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.balloons.options import BalloonsOptions, BalloonType
 from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions, DynamicPoolType
 from interpose.core.policy.podpools.options import PodPool, PodPoolsOptions
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
@@ -53,6 +54,11 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
         policy="dynamic-pools",
         reserved=RESERVED,
         options=DynamicPoolsOptions(types=(DynamicPoolType(name="all", namespaces=("*",)),)),
+    ),
+    "balloons": Configuration(
+        policy="balloons",
+        reserved=RESERVED,
+        options=BalloonsOptions(types=(BalloonType(name="some", namespaces=("*",), max_cpus=4, prefer_new=True),)),
     ),
     "podpools": Configuration(
         policy="podpools", reserved=RESERVED, options=PodPoolsOptions(pools=(PodPool(name="default", max_pods=3),))

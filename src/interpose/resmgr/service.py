@@ -49,7 +49,7 @@ from interpose.resmgr.config.configuration import (
 )
 from interpose.resmgr.config.files import ConfigFiles
 from interpose.resmgr.config.server import ConfigServer, ConfigSocket, bind_config_socket
-from interpose.resmgr.config.sources import HostAccess, Sources
+from interpose.resmgr.config.sources import HostAccess, Sources, find_devices
 from interpose.resmgr.control.memory_watch import MemoryWatch
 from interpose.resmgr.exports.resource_files import ResourceFiles
 from interpose.resmgr.handover import decode_handover, encode_handover
@@ -154,7 +154,8 @@ class PolicyService:
             self._set_aside(path)
             self._state = replace(self._state, policy="", fingerprint="", entries=())
         sent = AgentConfig(node_name=self._state.config_node, data=self._state.config) if self._state.config else None
-        host = HostAccess(resolve=partial(resolve, root=Path(self._settings.host_root)))
+        root = self._settings.host_root
+        host = HostAccess(resolve=partial(resolve, root=Path(root)), load_devices=partial(find_devices, root=root))
         self._sources = Sources(self._settings, origins, sent=sent, host=host)
         self._configuration = self._first_configuration()
         self._check_switch()

@@ -173,6 +173,7 @@ _DOES: Final[Mapping[str, FieldReader]] = {
 _ABOUT: Final[Mapping[str, FieldReader]] = {
     "cpu": _Scalar(lambda text: milli(parse_quantity(text))),
     "qos": Choice({one.value.lower(): one for one in KubeQos}),
+    "pod": Text(),
     "namespace": Text(),
     "annotations": Texts(),
     "labels": Texts(),
@@ -232,6 +233,11 @@ class _Stage:
         self._topology = scenario.topology
         self.allocations = Allocations(self._policy(), lambda: 0.0)
         self.decision: Decision | None = None
+        self._pods: dict[str, str] = {}  # by container, of those that share one
+
+    def key(self, name: str) -> Key:
+        """The key of a container; of one that names no pod it is in one of its own."""
+        return Key(self._pods.get(name, f"pod-{name}"), name)
 
     def take(self, step: Step) -> None:
         """What the step says."""
@@ -244,15 +250,17 @@ class _Stage:
         return make(one.policy, setup, one.options)
 
     def _create(self, step: Step) -> None:
-        self.decision = self.allocations.allocate(_request(step))
+        if "pod" in step.about:
+            self._pods[step.subject] = step.about["pod"]
+        self.decision = self.allocations.allocate(_request(step, self.key(step.subject)))
 
     def _resize(self, step: Step) -> None:
-        request = self.allocations.by_key[_key(step.subject)].request
+        request = self.allocations.by_key[self.key(step.subject)].request
         amounts = replace(request.amounts, milli=step.about["cpu"])
         self.decision = self.allocations.resize(replace(request, amounts=amounts))
 
     def _remove(self, step: Step) -> None:
-        self.decision = self.allocations.release(_key(step.subject))
+        self.decision = self.allocations.release(self.key(step.subject))
 
     def _restart(self, _step: Step) -> None:
         old = self.allocations
@@ -271,17 +279,13 @@ class _Stage:
         self._restart(step)
 
 
-def _key(name: str) -> Key:
-    return Key(f"pod-{name}", name)
-
-
-def _request(step: Step) -> Request:
+def _request(step: Step, key: Key) -> Request:
     about = step.about
     extended = {EXCLUSIVE_CORES: about["lists"]} if "lists" in about else {}
     return Request(
-        key=_key(step.subject),
+        key=key,
         namespace=about.get("namespace", "default"),
-        pod=step.subject,
+        pod=about.get("pod", step.subject),
         qos=about.get("qos", KubeQos.GUARANTEED),
         amounts=Amounts(milli=about.get("cpu", 0), extended=extended),
         pod_annotations=about.get("annotations", {}),
@@ -339,7 +343,7 @@ def _conflicts(stage: _Stage) -> Iterator[str]:
 
 def _assigned(name: str) -> Callable[[_Stage, Step, Any], Any]:
     def look(stage: _Stage, _step: Step, expected: Any) -> Any:
-        return {one: _plain(getattr(stage.allocations.assignment(_key(one)), name)) for one in expected}
+        return {one: _plain(getattr(stage.allocations.assignment(stage.key(one)), name)) for one in expected}
 
     return look
 
@@ -355,12 +359,12 @@ def _pools(stage: _Stage, _step: Step, expected: Any) -> Any:
 
 
 def _told(stage: _Stage, step: Step, expected: Any) -> Any:
-    envs = stage.allocations.policy.state.grants[_key(step.subject)].envs
+    envs = stage.allocations.policy.state.grants[stage.key(step.subject)].envs
     return {name: envs.get(name) for name in expected}
 
 
 def _runs(stage: _Stage, step: Step, _expected: Any) -> Any:
-    return stage.allocations.policy.state.grants[_key(step.subject)].command
+    return stage.allocations.policy.state.grants[stage.key(step.subject)].command
 
 
 def _reason(stage: _Stage, _step: Step, expected: str) -> str:

@@ -109,7 +109,7 @@ def test_kinds_that_say_nothing_have_their_types() -> None:
     assert form_of_kind(words()) == {"type": ["array", "string"], "items": {"type": ["string", "integer"]}}
 
 
-@pytest.mark.parametrize("name", ["dynamic-pools.yaml", "podpools.yaml", "policy.yaml"])
+@pytest.mark.parametrize("name", ["balloons.yaml", "dynamic-pools.yaml", "podpools.yaml", "policy.yaml"])
 def test_sample_policies_are_accepted(name: str) -> None:
     """In the spelling they have."""
     schema = document_schema("PolicyDocument", policy_form())
@@ -131,6 +131,8 @@ def test_sample_policies_are_accepted(name: str) -> None:
         ("policy: {podpools: {Pools: [{Name: a, CPU: 0}, {Name: b, FillOrder: packed}, {Instances: 2.5}]}}", 1),
         ("policy: {dynamic-pools: {DynamicPoolTypes: [{name: a, namespaces: [x], allocatorpriority: 3}]}}", 0),
         ("policy: {dynamic-pools: {ReservedPoolNamespaces: x, DynamicPoolTypes: [{Name: 1}]}}", 1),
+        ("policy: {balloons: {BalloonTypes: [{Name: a, MINCPUS: 2, preferCoreType: efficient}], loadClasses: []}}", 0),
+        ("policy: {balloons: {balloonTypes: [{name: a, maxCPUs: -2}]}}", 1),
         ("policy: {topology-aware: {anything: goes}}", 0),
         ("polcy: {}", 1),
     ],

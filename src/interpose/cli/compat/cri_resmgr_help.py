@@ -49,6 +49,28 @@ MODULES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
             "IdleCPUClass": "has no effect",
             "DynamicPoolTypes": "[{Name: batch, Namespaces: [batch-*], AllocatorPriority: 2}]",
         },
+        "policy.balloons": {
+            "pinCPU": "containers run on the CPUs of their balloon only (true)",
+            "pinMemory": "memory nodes next to the CPUs of the balloon (true)",
+            "reservedPoolNamespaces": "namespaces of balloon reserved, besides kube-system: [monitoring, infra-*]",
+            "allocatorTopologyBalancing": "balloons keep away from each other (false)",
+            "preferSpreadOnPhysicalCores": "CPUs of a balloon are on cores of their own (false)",
+            "DisableCPUQuotaWithExclusiveCPUs": "no CFS quota for one that is alone in its balloon (true)",
+            "preserve": "{matchExpressions: [{key: namespace, operator: Equals, values: [legacy]}]}",
+            "loadClasses": "[{name: avx, level: core}]",
+            "balloonTypes": "[{Name: team, Namespaces: [team-*], MinCPUs: 2, MaxCPUs: 8}]",
+            **dict.fromkeys(
+                (
+                    "idleCPUClass",
+                    "cpuClasses",
+                    "turboDomain",
+                    "schedulingClasses",
+                    "controllableInterrupts",
+                    "showContainersInNrt",
+                ),
+                "has no effect",
+            ),
+        },
         "policy.external": {
             "EntryPoint": "name of an entry point of an installed package, in the group interpose.policies",
             "Options": "keys that the policy of the package defines",

@@ -28,6 +28,7 @@ _STATES: Final[Mapping[str, bool]] = {"on": True, "true": True, "off": False, "f
 SOURCES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "agent": ("kube.agent", "resmgr.publish.agent_client", "resmgr.publish.publisher"),
+        "balloons": ("resmgr",),
         "cache": ("cri.store", "resmgr.state.checkpoint"),
         "config": ("resmgr.config",),
         "cri/client": ("net.grpc", "cri.store"),

@@ -10,6 +10,7 @@ from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Policy
+from interpose.core.policy.balloons.options import BalloonsOptions
 from interpose.core.policy.constraints import ExcludedCpus, make_setup
 from interpose.core.policy.external import ExternalOptions
 from interpose.core.policy.names import NAMES
@@ -59,6 +60,10 @@ def make_policy(
         from interpose.resmgr.config.external_policy import load_policy  # only one policy is in another package
 
         options = load_policy(options)
+    if isinstance(options, BalloonsOptions):
+        from interpose.resmgr.config.device_files import load_devices  # only one policy is about devices of sysfs
+
+        options = load_devices(options)
     usable = _cpus(draft.available, "available CPUs")
     setup = make_setup(
         machine,

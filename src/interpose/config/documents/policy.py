@@ -87,7 +87,7 @@ _OTHER_MODULES: Final = (
     "memory",
     "resource-manager",
 )
-_OTHER_POLICIES: Final = ("topology-aware", "memtier", "balloons", "eda")
+_OTHER_POLICIES: Final = ("topology-aware", "memtier", "eda")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,12 @@ report of the document.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from interpose.config.documents import balloons
 from interpose.config.documents.dynamic_pools import (
     TYPE_KEYS,
     Words,
@@ -19,6 +20,7 @@ from interpose.config.documents.dynamic_pools import (
 )
 from interpose.config.documents.fields import (
     FieldGroup,
+    FieldReader,
     FlagField,
     Items,
     NamedFields,
@@ -32,6 +34,7 @@ from interpose.config.documents.pod_pools import POOL_KEYS, check_pod_pools, mak
 from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.resources import empty_map
+from interpose.core.policy.balloons.options import BalloonsOptions
 from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions
 from interpose.core.policy.external import ExternalOptions
 from interpose.core.policy.podpools.options import PodPoolsOptions
@@ -218,6 +221,31 @@ def _nothing(_values: dict[str, Any]) -> None:
     return None
 
 
+def _balloons() -> AnyCase:
+    """The options of balloons. Lists of groups are put together here, where keys count in any case."""
+
+    def items(keys: Mapping[str, FieldReader], make: Callable[[dict[str, Any]], Any], *required: str) -> Items:
+        return Items(AnyCase(FieldGroup(keys, make, required=required)), tuple)
+
+    expressions = items(balloons.EXPRESSION_KEYS, balloons.make_expression, "key", "operator")
+    component = balloons.COMPONENT_TYPE
+    components = items({component: Text()}, lambda values: values[component], component)
+    named = Items(FieldGroup({"name": Text()}, lambda values: values["name"], ("name",), loose=True), tuple)
+    types = {
+        **balloons.kinds_of(balloons.TYPE_KEYS),
+        balloons.COMPONENTS: components,
+        balloons.MATCH_EXPRESSIONS: expressions,
+    }
+    keys = {
+        **balloons.kinds_of(balloons.OPTION_KEYS),
+        balloons.PRESERVE: AnyCase(FieldGroup({balloons.MATCH_EXPRESSIONS: expressions})),
+        balloons.LOADS: items(balloons.kinds_of(balloons.LOAD_KEYS), balloons.make_load_class, "name", "level"),
+        **dict.fromkeys(balloons.CLASSES, named),
+        balloons.TYPES: items(types, balloons.make_balloon_type, "name"),
+    }
+    return AnyCase(FieldGroup(keys, balloons.make_balloons_options))
+
+
 _CPU_LIST: Final = AnyCase(
     FieldGroup({"Cpuset": Cpus(), "Socket": Number(0, _MAX_SOCKET)}, _cpu_list, required=("Cpuset", "Socket"))
 )
@@ -279,6 +307,7 @@ OPTIONS: Final[Mapping[str, AnyCase]] = MappingProxyType(
                 _dynamic_pools,
             )
         ),
+        "balloons": _balloons(),
         "external": AnyCase(FieldGroup({"EntryPoint": Text(), "Options": PlainValues()}, _external)),
     }
 )
@@ -292,6 +321,7 @@ DEFAULT_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType(
         "static-pools": PoolsOptions(),
         "podpools": PodPoolsOptions(),
         "dynamic-pools": DynamicPoolsOptions(),
+        "balloons": BalloonsOptions(),
         "external": ExternalOptions(),
     }
 )
@@ -309,6 +339,9 @@ _KEYS: Final[Mapping[type[Any], Mapping[str, str]]] = MappingProxyType(
 
 def option_values(options: Any) -> Iterator[tuple[str, str]]:
     """What the options of a policy say, by their keys in documents."""
+    if isinstance(options, BalloonsOptions):
+        yield from balloons.balloons_values(options)
+        return
     if isinstance(options, StaticOptions):
         for key in _KUBELET:
             yield f"{_KUBELET_KEY}.{key}", _word(getattr(options, key.replace("-", "_")))

@@ -20,6 +20,7 @@ POLICIES: Final = (
     NamedPolicy("static-pools", "pools of CPUs set up by hand, as CPU Manager for Kubernetes (CMK)", ("stp",)),
     NamedPolicy("podpools", "pools of CPUs for whole pods, in instances of a size and for a number of pods"),
     NamedPolicy("dynamic-pools", "pools of CPUs that grow and shrink with requests and load"),
+    NamedPolicy("balloons", "groups of CPUs of configured types that grow and shrink with what runs in them"),
     NamedPolicy("external", "a policy of an installed Python package, found by its entry point", reads_hints=True),
 )
 NONE: Final = "none"

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from interpose.core.model.text import quoted
 from interpose.core.policy.api import Maker, Policy, Setup
+from interpose.core.policy.balloons.options import BalloonsOptions
 from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions
 from interpose.core.policy.external import ExternalOptions, ExternalPolicy
 from interpose.core.policy.names import NAMES, POLICIES
@@ -51,6 +52,12 @@ def _dynamic_pools(setup: Setup, options: DynamicPoolsOptions) -> Policy:
     return DynamicPoolsPolicy(setup, options)
 
 
+def _balloons(setup: Setup, options: BalloonsOptions) -> Policy:
+    from interpose.core.policy.balloons.policy import BalloonsPolicy
+
+    return BalloonsPolicy(setup, options)
+
+
 class _Row(NamedTuple):
     options: type[Any]  # made without arguments it has the defaults
     make: Maker
@@ -64,6 +71,7 @@ _ROWS: Final[Mapping[str, _Row]] = MappingProxyType(
         "static-pools": _Row(PoolsOptions, _static_pools),
         "podpools": _Row(PodPoolsOptions, _podpools),
         "dynamic-pools": _Row(DynamicPoolsOptions, _dynamic_pools),
+        "balloons": _Row(BalloonsOptions, _balloons),
         "external": _Row(ExternalOptions, ExternalPolicy),
     }
 )

@@ -56,18 +56,24 @@ class PolicyState:
             self._pools[name] = cpus
             self._dirty.update(self._members.get(name, ()))
 
+    def remove_pool(self, name: str) -> None:
+        """Forget a pool, if there is one of that name; nobody shares it any more."""
+        self._pools.pop(name, None)
+        self._members.pop(name, None)
+
     def put(self, key: Key, grant: Grant) -> None:
         """Set the grant of a container; it replaces an earlier one."""
         old = self._grants.get(key)
         if old is None:
             self._count += 1
             self._order[key] = self._count
-        else:
+        elif old.pools != grant.pools:
             self._leave(key, old)
         self._grants[key] = grant
-        for name in grant.pools:
-            self._members.setdefault(name, {})[key] = None
         self._dirty.add(key)
+        if old is None or old.pools != grant.pools:
+            for name in grant.pools:
+                self._members.setdefault(name, {})[key] = None
 
     def drop(self, key: Key) -> Grant | None:
         """Remove the grant of a container and return it. The policy puts its CPUs back into a pool."""

@@ -18,6 +18,7 @@ from interpose.config.documents.policy import PolicyDocument, read_config_map, r
 from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read_text
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.balloons.options import BalloonsOptions
 from interpose.core.policy.constraints import ExcludedCpus
 from interpose.core.policy.external import ExternalOptions
 from interpose.core.policy.names import NONE
@@ -59,6 +60,13 @@ def _load_policy(options: ExternalOptions) -> ExternalOptions:
     return load_policy(options)
 
 
+def find_devices(options: BalloonsOptions, root: str = "/") -> BalloonsOptions:
+    """The options with what a host says about the devices in them."""
+    from interpose.resmgr.config.device_files import load_devices  # only one policy is about devices of sysfs
+
+    return load_devices(options, root)
+
+
 def _accept_any(_configuration: Configuration) -> None:
     """The default of `fits`: every configuration does."""
 
@@ -72,6 +80,7 @@ class HostAccess:
     pool_paths: Callable[[PoolsOptions], tuple[str, ...]] = _pool_paths
     pools_are_missing: Callable[[PoolsOptions], bool] = _pools_are_missing
     load_policy: Callable[[ExternalOptions], ExternalOptions] = _load_policy
+    load_devices: Callable[[BalloonsOptions], BalloonsOptions] = find_devices
     trust: Trust = field(default_factory=Trust)
 
 
@@ -204,6 +213,8 @@ class Sources:
         if isinstance(options, ExternalOptions):
             external = options
             options = collect_problems(lambda: self._host.load_policy(external))
+        if isinstance(options, BalloonsOptions):
+            options = self._host.load_devices(options)
         if problems:
             raise ConfigError(problems)
         self._warn((*document.warnings, *draft.notes))

@@ -62,6 +62,11 @@ class DeviceHints:
         self._cached[key] = found
         return found
 
+    def find_folder(self, path: str) -> tuple[DeviceHint, ...]:
+        """The hints of a device by its path below /sys, whether that is a link or the folder itself."""
+        folder = self._folder(self._sys / path.removeprefix("/sys/"))
+        return () if folder is None else tuple(self._find_below(folder, 0))
+
     def _folder(self, link: Path) -> Path | None:
         """The folder of a device behind a link; None if there is none, or if it is no device."""
         folder = Path(os.path.realpath(link))

@@ -77,6 +77,21 @@ def test_the_sample_of_dynamic_pools_is_as_its_page_says() -> None:
     assert [record["container"] for record in found["records"] if record["refusal"]] == ["jobs/huge/main"]
 
 
+def test_the_sample_of_balloons_is_as_its_page_says() -> None:
+    """The pods and the balloons of the example of the policy; all containers of a pod are in one."""
+    samples = SAMPLE.parent
+    files = ("--policy-config", samples / "balloons.yaml", "-f", samples / "balloons-pods.yaml")
+    found = outcome("--topology", "2p2n2c2t", *files, "--allow-refusals")
+    page = (samples.parent / "docs/policy/balloons.md").read_text().partition("## Example")[2]
+    for one in found["assignments"]:
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{one['container'].split('/')[1]}`"))
+        assert [cell.strip() for cell in row.split("|")][3:5] == [f"`{one['cpus']}`", one["mems"]]
+    assert len(found["assignments"]) == 7
+    assert [record["container"] for record in found["records"] if record["refusal"]] == ["team-a/huge/main"]
+    for name, cpus in found["pools"].items():
+        assert any(line.split() == [name, str(len(CpuSet.parse(cpus))), cpus] for line in page.splitlines())
+
+
 def test_pods_come_from_files_and_standard_input(tmp_path: Path) -> None:
     """In the order in which they are given."""
     path = tmp_path / "a.yaml"

@@ -8,6 +8,7 @@ import pytest
 
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.api import Setup
+from interpose.core.policy.balloons.options import BalloonsOptions
 from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions
 from interpose.core.policy.external import ExternalOptions
 from interpose.core.policy.names import NAMES, POLICIES
@@ -49,6 +50,7 @@ def test_the_options_of_every_policy_are_known() -> None:
         PoolsOptions,
         PodPoolsOptions,
         DynamicPoolsOptions,
+        BalloonsOptions,
         ExternalOptions,
     ]
     assert options_type("stp") is PoolsOptions
@@ -89,6 +91,11 @@ def test_a_policy_that_is_not_used_is_not_loaded() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "interpose.core.policy.none" in done.stdout.split()
-    assert not {"static.policy", "static_plus", "static_pools.policy", "podpools.policy", "dynamic_pools.policy"} & {
-        name.removeprefix("interpose.core.policy.") for name in done.stdout.split()
-    }
+    assert not {
+        "static.policy",
+        "static_plus",
+        "static_pools.policy",
+        "podpools.policy",
+        "dynamic_pools.policy",
+        "balloons.policy",
+    } & {name.removeprefix("interpose.core.policy.") for name in done.stdout.split()}
