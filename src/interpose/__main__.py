@@ -7,6 +7,10 @@ there to clean up, and nobody wants to read where the loading was. That is arran
 
 import _signal as signal  # type: ignore[import-not-found]  # mypy knows the other one
 
+# What libraries import at their top and hardly ever call: 0.5 MB in every daemon. pathlib imports urllib.parse, which
+# looks at addresses in brackets with the second; linecache, of inspect and logging, reads sources with the third.
+_HARDLY_CALLED = ("calendar", "ipaddress", "tokenize")
+
 
 def _run(module: str) -> None:
     ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # else it is ignored, and stays so
@@ -16,7 +20,8 @@ def _run(module: str) -> None:
 
     from interpose.cli.common.deferred_module import defer
 
-    defer("ipaddress")  # 0.3 MB that pathlib loads with urllib.parse, which looks at addresses in brackets with it
+    for name in _HARDLY_CALLED:
+        defer(name)
     program = import_module(module)
     try:
         if ours:

@@ -79,7 +79,9 @@ NEVER = (
     "unittest",
     "multiprocessing",
     "concurrent.futures.process",
+    "calendar",
     "ipaddress",
+    "tokenize",
 )
 MIB = 1024 * 1024
 
