@@ -71,8 +71,8 @@ unpack_files() { # ARCHIVES FOLDER
 # OCI runtimes run themselves anew by /proc/self/exe, so the loader cannot be told to run them.
 with_own_libraries() {
     local folder=$1 loader libraries name
-    loader=$(find "$folder/usr" -name 'ld-linux*.so*' | head -n 1)
     libraries=$(dirname "$(find "$folder/usr/lib" -name libc.so.6 | head -n 1)")
+    loader=$(find "$libraries" -maxdepth 1 -name 'ld-linux*.so*' | head -n 1)
     mkdir -p "$folder/bin" "$folder/libexec"
     for name in "${@:2}"; do
         cp -L "$folder/usr/bin/$name" "$folder/libexec/$name" || return 1
