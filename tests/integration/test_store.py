@@ -27,6 +27,7 @@ from interpose.testing.pods import container_config, create_request, linux_resou
 from interpose.testing.runtime.queries import FakeIdentity
 from interpose.testing.serve import serve_runtime
 from interpose.testing.stack import Stack, relay_stack
+from tests.support.lab.cri import CriClient, EventListener
 from tests.support.net.byte_seams import Caller, Stub
 
 SETTLE_PAUSE = 0.05
@@ -550,6 +551,22 @@ async def test_filtered_list_teaches_nothing(it: Node) -> None:
     await it.call("ListContainers", request)
     it.exits.tick()
     assert container_id in it.store.containers
+
+
+async def test_exit_is_learned_after_an_event(it: Node) -> None:
+    """An evented kubelet hardly ever lists: the event it gets makes us ask at the next tick."""
+    _, container_id = await it.pod_with_container()
+    with CriClient(it.stack.socket) as kubelet, EventListener(kubelet) as listener:
+
+        def heard() -> bool:
+            it.runtime.populate(1)
+            return bool(listener.events)
+
+        await eventually(heard, "the events to begin")
+        it.runtime.exit_container(container_id)
+        await eventually(lambda: cri.CONTAINER_STOPPED_EVENT in listener.kinds(container_id), "the event")
+        it.exits.tick()
+        await eventually(lambda: it.store.containers[container_id].state is ContainerState.EXITED, "the list")
 
 
 async def test_poll_only_where_nobody_lists(it: Node) -> None:

@@ -3,7 +3,9 @@
 A kubelet lists everything once a second. A tap notes when such a request passes and keeps its reply; it is read when
 the heartbeat ticks, never while a frame is handled, and a long one part by part, with turns for others in between. One
 reply a second is enough: until the next tick the tap is not interested in that method, so that lists are not slower
-because of it. Where no client lists, we do, every few seconds.
+because of it. Where no client lists, we do, every few seconds, and at the next tick after an event of the runtime: a
+kubelet that goes by events hardly ever lists. The relay never subscribes to events itself, as containerd 1.7 gives each
+event to one subscriber only.
 """
 
 import asyncio
@@ -21,12 +23,13 @@ _log = logging.getLogger(__name__)
 _PODS: Final = "ListPodSandbox"
 _CONTAINERS: Final = "ListContainers"
 _LISTS: Final = (_PODS, _CONTAINERS)
+_EVENTS: Final = "GetContainerEvents"
 # A container that ended keeps its CPUs for as long.
 _POLL: Final = 5.0
 
 
 class ExitWatcher:
-    """A tap on lists. `tick` is due once a second; `on_interest_changed` is called when its interest has changed."""
+    """A tap on lists and events. `tick` is due once a second; `on_interest_changed` is called when its interest has."""
 
     name = "exits"
 
@@ -38,20 +41,23 @@ class ExitWatcher:
         self._marks: dict[int, int] = {}  # calls in flight that asked for everything
         self._newest: dict[str, tuple[int, bytes]] = {}
         self._last_reply = dict.fromkeys(_LISTS, now())
+        self._event_passed = False  # and no list was made because of it
         self.tasks = TaskBag()  # reads long lists
 
     def interest(self, method: str) -> Interest:
-        return Interest.MESSAGES if method in self._wanted else Interest.NONE
+        return Interest.MESSAGES if method in self._wanted or method == _EVENTS else Interest.NONE
 
     def on_begin(self, call: Sighting) -> None:
         """Nothing to do: the request is not known yet."""
 
     def on_message(self, call: Sighting, direction: Direction, message: bytes) -> None:
-        """Keep the reply to a client that listed everything."""
+        """Keep the reply to a client that listed everything, and the fact that something happened."""
         if call.origin != CLIENT or call.method is None:
             return
         name = call.method.name
-        if direction is Direction.REQUEST:
+        if name == _EVENTS:
+            self._event_passed |= direction is Direction.REPLY
+        elif direction is Direction.REQUEST:
             if convert.asks_for_all(name, message):
                 self._marks[call.number] = self._sync.store.mark()
         elif direction is Direction.REPLY and (mark := self._marks.get(call.number)) is not None:
@@ -66,14 +72,17 @@ class ExitWatcher:
         self._marks.pop(call.number, None)
 
     def tick(self) -> None:
-        """Called once a second: read the newest replies, or list if there was none for a while."""
+        """Called once a second: read the newest replies, or list if there was an event or no reply for a while."""
+        # Whoever lists does so again in a second, and that list tells what an event was about.
+        unlisted = self._event_passed and not self._newest
         self._set_interest(_LISTS)
         if not self.tasks:
             newest, self._newest = self._newest, {}
             for method in _LISTS:
                 if method in newest:
                     self._read(method, *newest[method])
-        if self._now() - min(self._last_reply.values()) >= _POLL:
+        if unlisted or self._now() - min(self._last_reply.values()) >= _POLL:
+            self._event_passed = False
             self._last_reply = dict.fromkeys(_LISTS, self._now())
             self._sync.resync_soon()
 

@@ -12,6 +12,7 @@ from interpose.relay.exit_watcher import ExitWatcher
 from interpose.testing.eventually import eventually
 
 PODS, CONTAINERS = METHODS["ListPodSandbox"], METHODS["ListContainers"]
+EVENTS = METHODS["GetContainerEvents"]
 
 
 def sighting(number: int, method: Method, origin: str = CLIENT) -> Sighting:
@@ -147,13 +148,40 @@ def test_poll_after_five_seconds_without_lists() -> None:
     assert runs == [0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2]
 
 
+def test_events_are_followed_by_one_list() -> None:
+    """At the next tick, however many passed; nothing is read before, and nobody's subscription alone counts."""
+    it = Tapped()
+    it.exits.on_message(sighting(1, EVENTS), Direction.REQUEST, b"")
+    it.exits.tick()
+    assert it.sync.runs == 0
+    it.exits.on_message(sighting(1, EVENTS), Direction.REPLY, b"\x0a\x01a")
+    it.exits.on_message(sighting(1, EVENTS), Direction.REPLY, b"\x0a\x01b")
+    assert it.sync.runs == 0
+    it.exits.tick()
+    it.exits.tick()
+    assert it.sync.runs == 1
+
+
+def test_events_need_no_list_where_a_client_lists() -> None:
+    """The next of its lists tells what they were about; once it lists no more, we do."""
+    it = Tapped()
+    it.exits.on_message(sighting(1, EVENTS), Direction.REPLY, b"")
+    it.call(2, "a")
+    it.exits.tick()
+    it.call(3, "a")
+    it.exits.tick()
+    assert it.sync.runs == 0
+    it.exits.tick()
+    assert it.sync.runs == 1
+
+
 def test_one_reply_between_ticks_is_enough() -> None:
     """The method is let go until the next tick, so that lists pass at full speed; the other one is still looked at."""
     it = Tapped()
     it.call(1, "a")
-    assert (wanted(it.exits), it.told) == ({"ListPodSandbox"}, 1)
+    assert (wanted(it.exits), it.told) == ({"ListPodSandbox", "GetContainerEvents"}, 1)
     it.exits.tick()
-    assert (wanted(it.exits), it.told) == ({"ListPodSandbox", "ListContainers"}, 2)
+    assert (wanted(it.exits), it.told) == ({"ListPodSandbox", "ListContainers", "GetContainerEvents"}, 2)
     it.exits.tick()
     assert it.told == 2
 
