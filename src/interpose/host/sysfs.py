@@ -23,6 +23,7 @@ _GONE: Final = frozenset(
 _TRIES: Final = 3
 _CPU: Final = re.compile(r"cpu[0-9]+", re.ASCII)
 _NODE: Final = re.compile(r"node[0-9]+", re.ASCII)
+_HUGE: Final = re.compile(r"hugepages-[0-9]+kB", re.ASCII)
 _INDEX: Final = re.compile(r"index[0-9]+", re.ASCII)
 
 
@@ -55,10 +56,16 @@ def read_online_cpus(root: str = "/sys") -> str:
 
 
 def read_node_memory(root: str = "/sys") -> dict[int, NodeMemory]:
-    """What the NUMA nodes have left, by number; nodes that do not say it are left out. One small file for each."""
-    base = _base(root)
-    texts = {int(name[4:]): _read(base / NODES / name / "meminfo") or "" for name in _names(base / NODES, _NODE)}
-    return {node: memory for node, text in sorted(texts.items()) if (memory := parse_node_memory(text)) is not None}
+    """What the NUMA nodes have left, by number; nodes that do not say it are left out. Some small files for each."""
+    base = _base(root) / NODES
+    found: dict[int, NodeMemory] = {}
+    for name in sorted(_names(base, _NODE), key=lambda name: int(name[4:])):
+        sizes = _names(base / name / "hugepages", _HUGE)
+        huge = {size: _read(base / name / "hugepages" / size / "nr_hugepages") or "" for size in sizes}
+        memory = parse_node_memory(_read(base / name / "meminfo") or "", huge)
+        if memory is not None:
+            found[int(name[4:])] = memory
+    return found
 
 
 def _base(root: str) -> Path:

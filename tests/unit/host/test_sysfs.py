@@ -144,4 +144,6 @@ def test_what_nodes_have_left(root: Path) -> None:
     (root / NODES / "node5").mkdir()
     (root / NODES / "node5/meminfo").write_text("Node 5 MemTotal: 1000 kB\nNode 5 MemFree: 10 kB\n")
     (root / NODES / "node7").mkdir()
-    assert read_node_memory(str(root)) == {5: NodeMemory(1000 * 1024, 10 * 1024)}
+    (root / NODES / "node5/hugepages/hugepages-64kB").mkdir(parents=True)
+    (root / NODES / "node5/hugepages/hugepages-64kB/nr_hugepages").write_text("10\n")
+    assert read_node_memory(str(root)) == {5: NodeMemory(360 * 1024, 10 * 1024)}

@@ -30,6 +30,14 @@ def test_left_is_what_is_free_and_what_can_be_freed() -> None:
     assert parse_node_memory(MEMINFO) == NodeMemory(1_000_000 * 1024, 65_000 * 1024)
 
 
+def test_huge_pages_are_no_memory_that_could_run_out() -> None:
+    """200 of 2 MiB and none of 1 GiB; what is no number of pages of a size does not count."""
+    huge = {"hugepages-2048kB": "200\n", "hugepages-1048576kB": "0\n", "hugepages-xkB": "7", "hugepages-64kB": "many"}
+    found = parse_node_memory(MEMINFO, huge)
+    assert found == NodeMemory((1_000_000 - 200 * 2048) * 1024, 65_000 * 1024)
+    assert parse_node_memory(MEMINFO, {"hugepages-1048576kB": "1"}) is None
+
+
 @pytest.mark.parametrize("text", ["", "Node 0 MemTotal: 7 kB\n", "Node 0 MemTotal: 0 kB\nNode 0 MemFree: 0 kB\n", "x"])
 def test_a_node_that_does_not_say_it_is_unknown(text: str) -> None:
     """One without memory has nothing that could run out."""
