@@ -6,10 +6,12 @@ their meaning; everything else in `interpose` may change with any version.
 
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.annotations import AnnotationScope, PolicyAnnotation, find_annotation
 from interpose.core.policy.api import Policy, Setup
 from interpose.core.policy.decision import Action, Decision, Grant, Refusal, RefusalKind
 from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 from interpose.core.policy.state import PolicyState
+from interpose.core.topology.hints import TopologyHint
 from interpose.core.topology.synthetic import parse_text as parse_machine
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
@@ -17,6 +19,7 @@ from interpose.errors import ConfigError
 __all__ = [
     "Action",
     "Amounts",
+    "AnnotationScope",
     "ConfigError",
     "CpuSet",
     "Decision",
@@ -24,6 +27,7 @@ __all__ = [
     "Key",
     "KubeQos",
     "Policy",
+    "PolicyAnnotation",
     "PolicyState",
     "Refusal",
     "RefusalKind",
@@ -31,5 +35,7 @@ __all__ = [
     "RequestSource",
     "Setup",
     "Topology",
+    "TopologyHint",
+    "find_annotation",
     "parse_machine",
 ]

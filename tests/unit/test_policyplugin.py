@@ -4,8 +4,8 @@ from interpose import policyplugin
 
 # A name that is missing here was added; a name that is only here was taken away from packages that use it.
 NAMES = """
-    Action Amounts ConfigError CpuSet Decision Grant Key KubeQos Policy PolicyState Refusal RefusalKind Request
-    RequestSource Setup Topology parse_machine
+    Action Amounts AnnotationScope ConfigError CpuSet Decision Grant Key KubeQos Policy PolicyAnnotation PolicyState
+    Refusal RefusalKind Request RequestSource Setup Topology TopologyHint find_annotation parse_machine
 """
 
 
