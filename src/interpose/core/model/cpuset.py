@@ -108,26 +108,6 @@ class CpuSet:
 EMPTY: Final = CpuSet()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumaCpus:
-    """The CPUs of one NUMA node that are online."""
-
-    socket: int
-    node: int
-    cpus: CpuSet
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KubeletCpus:
-    """CPUs by the state file of the kubelet's CPU manager."""
-
-    policy: str = ""  # none, static, or empty if unknown
-    shared: CpuSet = EMPTY  # what it has not given to a container alone; its reserved CPUs are in it
-    assigned: Mapping[str, Mapping[str, CpuSet]] = field(
-        default_factory=lambda: MappingProxyType({})
-    )  # uid -> container
-
-
 def _ranges(text: str) -> Iterator[range]:
     """The numbers of a list, element by element."""
     if len(text) > MAX_TEXT:
@@ -169,6 +149,26 @@ def _listed(mask: int) -> str:
     return ",".join(
         str(first) if first == last else f"{first}-{last}" for first, last in zip(firsts, lasts, strict=True)
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumaCpus:
+    """The CPUs of one NUMA node that are online."""
+
+    socket: int
+    node: int
+    cpus: CpuSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubeletCpus:
+    """CPUs by the state file of the kubelet's CPU manager."""
+
+    policy: str = ""  # none, static, or empty if unknown
+    shared: CpuSet = EMPTY  # what it has not given to a container alone; its reserved CPUs are in it
+    assigned: Mapping[str, Mapping[str, CpuSet]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )  # uid -> container
 
 
 def _bits(numbers: range) -> int:

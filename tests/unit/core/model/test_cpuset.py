@@ -1,10 +1,13 @@
 """Lists of CPUs as the kernel writes them, and sets made of them."""
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 
 from interpose.core.model.cpuset import EMPTY, MAX_CPUS, MAX_TEXT, CpuSet, KubeletCpus
+from interpose.testing.eventually import WAIT_LIMIT
 
 
 @pytest.mark.parametrize(
@@ -136,3 +139,10 @@ def test_a_set_cannot_be_changed() -> None:
 def test_a_kubelet_that_said_nothing_has_nothing() -> None:
     """No policy, no assignments."""
     assert KubeletCpus() == KubeletCpus(policy="", shared=EMPTY, assigned={})
+
+
+def test_module_loads_without_docstrings() -> None:
+    """With PYTHONOPTIMIZE=2 a data class makes its own docstring, which shows its defaults."""
+    command = [sys.executable, "-OO", "-c", "import interpose.core.model.cpuset"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_LIMIT, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
