@@ -31,6 +31,14 @@ policy:
     - {Name: busy, Namespaces: [busy-*]}
     - {Name: calm}
 """
+BALLOONS = """\
+policy:
+  Active: balloons
+  ReservedResources: {CPU: "cpuset:0"}
+  balloons:
+    balloonTypes:
+    - {name: crew, namespaces: [default], maxCPUs: 3, preferNewBalloons: true}
+"""
 STATIC = 'policy: {Active: static, ReservedResources: {CPU: "cpuset:0"}}\n'
 NONE = "policy: {Active: none}\n"
 PAIR = {"pool.podpools.cri-resource-manager.intel.com": "pair"}
@@ -168,3 +176,35 @@ async def test_more_than_there_is_is_refused_by_the_call(tmp_path: Path, documen
         await run_pod(stack, "a", 14000, namespace="busy-1")
         with pytest.raises(Exception, match="pool calm would need 4 CPUs: of 15 in all, pools need busy 14, calm 4"):
             await run_pod(stack, "b", 4000, annotations=CALM)
+
+
+async def test_balloons_are_where_they_were(tmp_path: Path, document: Path) -> None:
+    """Across a restart, after one has shrunk: node 0 has three CPUs besides the reserved one, then comes node 1."""
+    runtime = FakeRuntime()
+    write(document, BALLOONS)
+    async with policy_stack(tmp_path, machine(MACHINE), runtime=runtime, config=str(document)) as stack:
+        first = await run_pod(stack, "a", milli=1000, count=3)
+        assert [stack.cpus(one) for one in first] == ["1-3"] * 3
+        (second,) = await run_pod(stack, "b", milli=1500)
+        assert (stack.cpus(second), stack.has(second).cpuset_mems) == ("4-5", "1")
+        await stack.stop(first[0])
+        await settled(stack)
+        shrunk = stack.cpus(first[1])
+        assert len(CpuSet.parse(shrunk)) == 2
+    async with policy_stack(tmp_path, None, runtime=runtime, config=str(document)) as stack:
+        await settled(stack)
+        assert [stack.cpus(one) for one in (*first[1:], second)] == [shrunk, shrunk, "4-5"]
+
+
+async def test_balloons_take_over_from_other_policies_and_back(tmp_path: Path, document: Path) -> None:
+    """Nobody is drained; one with CPUs of its own keeps them in its balloon, and has as many of its own again."""
+    write(document, STATIC)
+    async with policy_stack(tmp_path, machine(MACHINE), config=str(document)) as stack:
+        own, (other,) = await stack.run("own", 2000), await run_pod(stack, "b", milli=1500)
+        alone = stack.cpus(own)
+        await switch(stack, document, BALLOONS, "balloons")
+        assert stack.cpus(own) == alone
+        assert len(CpuSet.parse(stack.cpus(other))) == 2
+        await switch(stack, document, STATIC, "static")
+        assert len(CpuSet.parse(stack.cpus(own))) == 2
+        assert CpuSet.parse(stack.cpus(other)) == CpuSet.parse("0-15") - CpuSet.parse(stack.cpus(own))

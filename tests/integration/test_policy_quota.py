@@ -136,6 +136,26 @@ async def test_lifted_at_birth_and_back_with_a_resize(tmp_path: Path, node: Fake
         assert it.read(db[2]) == 350_000
 
 
+async def test_lifted_in_a_balloon_of_ones_own_and_back_with_company(tmp_path: Path, node: FakeNode) -> None:
+    """Two containers of a pod share a balloon and are limited; when the sidecar ends, the other one is not."""
+    async with running(tmp_path, node, name="balloons", reserved="cpu=cpuset:0") as it:
+        db = await it.run("db")
+        assert it.quotas(db) == ASKED
+
+        def has(quota: Value, of_pod: Value) -> bool:
+            it.stack.tick()
+            with suppress(ValueError):  # a plain file is empty while it is being written
+                return (it.read(node.directory(db[0])), it.read(db[2])) == (quota, of_pod)
+            return False
+
+        await it.stack.stop(db[1])
+        await eventually(lambda: has(UNLIMITED, UNLIMITED), "no quota in a balloon of its own")
+        assert await it.reported(db[0]) == 200_000
+        web = await it.run("web")
+        await eventually(lambda: has(200_000, 250_000), "the quotas to be back")
+        assert it.quotas(web) == ASKED
+
+
 async def test_a_pod_without_exclusive_cpus_keeps_its_quota(tmp_path: Path, node: FakeNode) -> None:
     """Also beside one that has some."""
     async with running(tmp_path, node) as it:
