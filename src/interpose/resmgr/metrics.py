@@ -1,8 +1,9 @@
 """Metrics of policies. The tracker is read at a scrape; nothing is counted here."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from interpose.metrics import Family, Sample
+from interpose.resmgr.allocations import Allocations
 from interpose.resmgr.config.server import ConfigOutcome, ConfigServer
 from interpose.resmgr.control.memory_watch import MemoryWatch, WideningCause
 from interpose.resmgr.interceptor import PolicyInterceptor
@@ -78,6 +79,19 @@ def policy_collector(interceptor: PolicyInterceptor) -> Callable[[], Iterable[Fa
             "CPUs in each pool.",
             [Sample(len(cpus), {"pool": name}) for name, cpus in sorted(allocations.policy.pools().items())],
         )
+        users = _list_users(allocations)
+        yield Family(
+            "interpose_policy_pool_containers",
+            "gauge",
+            "Containers that use each pool.",
+            [Sample(len(requested), {"pool": name}) for name, requested in users.items()],
+        )
+        yield Family(
+            "interpose_policy_pool_requested_cpus",
+            "gauge",
+            "CPUs that the containers of each pool request, besides those of their own.",
+            [Sample(sum(requested) / 1000, {"pool": name}) for name, requested in users.items()],
+        )
         grants = allocations.policy.state.grants.values()
         for name, value, text in (
             ("containers", len(allocations.by_key), "Containers known to the policy."),
@@ -106,6 +120,17 @@ def policy_collector(interceptor: PolicyInterceptor) -> Callable[[], Iterable[Fa
             yield Family(f"interpose_policy_{name}", "gauge", text, [Sample(value)])
 
     return collect
+
+
+def _list_users(allocations: Allocations) -> Mapping[str, Sequence[int]]:
+    """What the containers of each pool request of it, in thousandths of a CPU; a part of a pool is that pool."""
+    found: dict[str, list[int]] = {name: [] for name in sorted(allocations.policy.pools())}
+    for key, grant in allocations.policy.state.grants.items():
+        requested = max(0, allocations.by_key[key].request.milli - 1000 * len(grant.exclusive))
+        for name in dict.fromkeys(pool if pool in found else pool.partition(" ")[0] for pool in grant.pools):
+            if name in found:
+                found[name].append(requested)
+    return found
 
 
 def state_collector(checkpoint: Checkpoint, server: ConfigServer | None) -> Callable[[], Iterable[Family]]:

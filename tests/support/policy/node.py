@@ -131,9 +131,11 @@ class PolicyNode:
 
 
 @asynccontextmanager
-async def running(*containers: tuple[str, int, QosClass]) -> AsyncIterator[PolicyNode]:
+async def running(
+    *containers: tuple[str, int, QosClass], configuration: Configuration | None = None
+) -> AsyncIterator[PolicyNode]:
     """A node with these containers, all of them taken over, inside the block."""
-    node = PolicyNode()
+    node = PolicyNode(configuration=configuration)
     try:
         for name, milli, qos in containers:
             node.add(name, milli, qos)

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from interpose.core.policy.balloons.options import BalloonsOptions, BalloonType, ShareLevel
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.metrics import Buckets, Family
 from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
+from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.config.server import ConfigOutcome, ConfigServer
 from interpose.resmgr.control.memory_watch import MemoryWatch, WideningCause
 from interpose.resmgr.metrics import load_collector, policy_collector, publishing_collector, state_collector
@@ -40,6 +42,18 @@ def values(families: Iterable[Family]) -> dict[str, float]:
     return found
 
 
+async def test_balloons_in_numbers() -> None:
+    """Each by its name with what is in it, also those who have one thread of each core; none that is gone."""
+    kind = BalloonType(name="own", namespaces=("*",), hide_hyperthreads=True, share_idle=ShareLevel.CORE)
+    balloons = Configuration(policy="balloons", reserved=1000, options=BalloonsOptions(types=(kind,)), origin="test")
+    async with running(("db", 2000, "burstable"), configuration=balloons) as node:
+        found = values(policy_collector(node.interceptor)())
+        assert (found["pool_cpus{pool=own[0]}"], found["pool_containers{pool=own[0]}"]) == (2, 1)
+        assert (found["pool_requested_cpus{pool=own[0]}"], found["pool_containers{pool=idle}"]) == (2, 0)
+        node.tracker.release(tuple(node.tracker.allocations.by_key))
+        assert "pool_cpus{pool=own[0]}" not in values(policy_collector(node.interceptor)())
+
+
 async def test_books_in_numbers(node: PolicyNode) -> None:
     """Read when somebody scrapes."""
     collect = policy_collector(node.interceptor)
@@ -48,6 +62,7 @@ async def test_books_in_numbers(node: PolicyNode) -> None:
     assert found["decisions_total{action=allocate,outcome=granted}"] == 2
     assert found["updates_total{result=ok}"] == 2
     assert found["pool_cpus{pool=shared}"] == 14
+    assert (found["pool_containers{pool=shared}"], found["pool_requested_cpus{pool=shared}"]) == (1, 0.1)
     assert (found["containers{}"], found["exclusive_cpus{}"], found["ready{}"]) == (2, 2, 1)
     assert (found["late_total{}"], found["failing_containers{}"], found["without_place{}"]) == (0, 0, 0)
     repairs = [found[f"repairs_total{{shown_by={where}}}"] for where in ("start", "runtime", "cgroup")]
