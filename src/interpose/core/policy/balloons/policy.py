@@ -131,7 +131,8 @@ class BalloonsPolicy:
             if not found[name]:
                 del found[name]
         use = balloon.pods[key.pod_id]
-        counted = min(use.counted, self._count(placed.request, balloon, use.milli - placed.request.milli))
+        left = use.milli - placed.request.milli
+        counted = min(use.counted, self._count(placed.request, balloon, left)) if use.containers > 1 else 0
         after = balloon.without_container(placed.request, placed.wishes.group, counted)
         if after.containers:
             grown = self._balloons.put(after, after.sizes_for(after.milli) or ())
@@ -290,7 +291,7 @@ class BalloonsPolicy:
     def _count(self, request: Request, balloon: Balloon, milli: int) -> int:
         """What a balloon counts of a pod whose containers in it request so much.
 
-        All balloons together count no more than the pod as a whole asks for.
+        All balloons together count what the pod as a whole asks for, if it does.
         """
         if request.pod_amounts is None:
             return milli
@@ -299,7 +300,7 @@ class BalloonsPolicy:
         elsewhere = sum(
             self._balloon_of(placed).pods[pod].counted for name, placed in others.items() if name != balloon.name
         )
-        return max(0, min(milli, request.pod_amounts.milli - elsewhere))
+        return max(0, request.pod_amounts.milli - elsewhere)
 
     # -- writing
 

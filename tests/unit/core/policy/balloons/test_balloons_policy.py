@@ -183,13 +183,27 @@ def test_a_quota_that_stays(options: BalloonsOptions, about: dict[str, int]) -> 
 # -- pods that ask for an amount as a whole
 
 
-def test_a_pod_never_counts_more_than_it_asks_for() -> None:
-    """1500m and 1500m of a pod with 2000m are two CPUs; with the first gone, 1500m are two as well."""
+def test_a_pod_counts_for_what_it_asks_for_as_a_whole() -> None:
+    """Once, whatever its containers request."""
     there = node(ONE)
     there.add("a/x", 1500, kind="one", pod_milli=2000)
     decision = there.create(there.request("a/y", 1500, kind="one", pod_milli=2000))
     assert decision.reason.endswith("CPUs 2-3 for 2000m of 2 containers")
-    assert there.remove("a/x").reason.endswith("CPUs 2-3 for 1500m of 1 container")
+    assert there.remove("a/x").reason.endswith("CPUs 2-3 for 2000m of 1 container")
+
+
+def test_containers_that_ask_for_nothing_have_what_their_pod_asks_for() -> None:
+    """The first counts for all of it, and the last one takes it along."""
+    there = node(ONE)
+    there.add("a/x", 0, kind="one", pod_milli=3000)
+    there.add("a/y", 0, kind="one", pod_milli=3000)
+    assert len(CpuSet.parse(there.cpus("a/x"))) == 3
+    assert there.cpus("a/x") == there.cpus("a/y")
+    there.remove("a/x")
+    assert len(CpuSet.parse(there.cpus("a/y"))) == 3
+    there.remove("a/y")
+    there.add("b", 1000, kind="one")
+    assert len(CpuSet.parse(there.cpus("b"))) == 1
 
 
 def test_a_pod_in_several_balloons_counts_once() -> None:
