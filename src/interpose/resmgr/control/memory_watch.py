@@ -85,13 +85,15 @@ class MemoryWatch:
             self._rate_limited.log(logging.WARNING, "Memory nodes cannot be read", err=str(error))
             return
         self.problem = ""
-        starving = [key for key, mems in bound.items() if starves(mems, self._nodes)][:_MOST]
-        new = [key for key in bound if key not in self._uses][:_MOST]
-        await self._ask(tracker, dict.fromkeys((*starving, *new, *self._next_of_cycle(bound))))
+        starving = [key for key, mems in bound.items() if starves(mems, self._nodes)]
+        new = [key for key in bound if key not in self._uses]
+        await self._ask(tracker, dict.fromkeys((*starving[:_MOST], *new[:_MOST], *self._next_of_cycle(bound))))
         if not tracker.at_rest:
             return
+        widened = 0
         for key in sorted(starving, key=lambda key: self._use_of(key, bound[key]), reverse=True):
-            self._widen(tracker, key, WideningCause.SHORT, describe(bound[key], self._nodes))
+            if widened < _MOST:  # a policy may decline: it must not keep the next ones from it
+                widened += self._widen(tracker, key, WideningCause.SHORT, describe(bound[key], self._nodes))
         killed = self._compare_events()
         for key, mems in bound.items():
             if self._place_of(key) in killed and key not in starving and has_room_elsewhere(mems, self._nodes):
@@ -100,7 +102,11 @@ class MemoryWatch:
 
     def _compare_events(self) -> set[tuple[str, str]]:
         """Pods and cgroups in which a process was killed since the last time although no limit was hit."""
-        now = {(key.pod_id, use.events.counted_in): use.events for key, use in self._uses.items() if use is not None}
+        now: dict[tuple[str, str], MemoryEvents] = {}
+        for key, use in self._uses.items():
+            if use is not None:  # of several containers of a pod, the one that was asked last knows most
+                place = (key.pod_id, use.events.counted_in)
+                now[place] = max(now.get(place, use.events), use.events)
         killed = {place for place, events in now.items() if _killed_unlimited(self._events.get(place), events)}
         self._events.update(now)
         return killed
@@ -127,18 +133,19 @@ class MemoryWatch:
         use = self._uses.get(key)
         return 0 if use is None else use.on(mems)
 
-    def _widen(self, tracker: AllocationTracker, key: Key, cause: WideningCause, reason: str) -> None:
+    def _widen(self, tracker: AllocationTracker, key: Key, cause: WideningCause, reason: str) -> bool:
+        """Give a container more memory nodes; whether it has got some."""
         entry = tracker.allocations.by_key.get(key)
         if entry is None:  # it has ended since the look began
-            return
+            return False
         known = entry.widening is not None
         try:
             changed = tracker.allocations.widen_memory(key, all_memory(tracker.topology), reason)
         except Exception:
             _log.exception("Policy failed to widen memory nodes", extra={"kv": {"container": entry.request.title}})
-            return
+            return False
         if not changed:
-            return
+            return False
         self.widened[cause] += 1
         if not known:
             kv = {"container": entry.request.title, "mems": str(tracker.allocations.assignment(key).mems)}
@@ -147,6 +154,7 @@ class MemoryWatch:
             )
         tracker.enforce_soon(changed)
         tracker.on_change()
+        return True
 
 
 def bound_containers(tracker: AllocationTracker) -> dict[Key, CpuSet]:

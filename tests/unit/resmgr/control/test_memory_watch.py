@@ -308,14 +308,43 @@ class StepByStep(StaticPolicy):
         return self.state.changes()
 
 
+def step_by_step(configuration: Configuration, topology: Topology) -> StaticPolicy:
+    """That policy on a machine."""
+    return StepByStep(Setup(topology=topology, reserved=CpuSet.of([0])), configuration.options)
+
+
+async def test_a_killed_process_is_one_step_for_each_container_of_its_pod() -> None:
+    """They share its counts, so it is known whichever is asked first, and counts once."""
+    node = PolicyNode(configuration=static(pin_memory=True), make=step_by_step)
+    first = node.add("db", 3000)
+    state, container = node.runtime.state, node.runtime.containers[first]
+    config = cri.ContainerConfig()
+    config.CopyFrom(container.config)
+    config.metadata.name = "sidecar"
+    sidecar = state.create_container(node.runtime.sandboxes[container.sandbox_id], config, container.image)
+    state.start_container(sidecar)
+    await node.start()
+    await node.in_step()
+    made = MemoryNode(node)
+    try:
+        for one in (first, sidecar.id):
+            made.uses(one, {})
+        await made.tick(2)
+        made.uses(first, {}, kills=1)
+        await made.tick()
+        assert made.watch.widened == {WideningCause.SHORT: 0, WideningCause.KILLED: 2}
+        await made.tick(40)
+        assert made.watch.widened == {WideningCause.SHORT: 0, WideningCause.KILLED: 2}
+        assert [len(CpuSet.parse(made.mems(one))) for one in (first, sidecar.id)] == [2, 2]
+    finally:
+        await node.close()
+
+
 async def test_a_policy_widens_step_by_step_as_long_as_nodes_are_short(caplog: pytest.LogCaptureFixture) -> None:
     """Each step counts, one line is logged, and no look begins before the one before has ended."""
 
-    def make(configuration: Configuration, topology: Topology) -> StaticPolicy:
-        return StepByStep(Setup(topology=topology, reserved=CpuSet.of([0])), configuration.options)
-
     caplog.set_level(logging.WARNING)
-    node = PolicyNode(configuration=static(pin_memory=True), make=make)
+    node = PolicyNode(configuration=static(pin_memory=True), make=step_by_step)
     one = node.add("db", 4000)
     await node.start()
     await node.in_step()
