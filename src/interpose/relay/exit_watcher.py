@@ -29,7 +29,7 @@ _POLL: Final = 5.0
 
 
 class ExitWatcher:
-    """A tap on lists and events. `tick` is due once a second; `on_interest_changed` is called when its interest has."""
+    """A tap on lists and events. `tick` is due each second; `on_interest_changed` tells that it wants other methods."""
 
     name = "exits"
 
