@@ -49,6 +49,7 @@ P99_LIMIT: Final = 0.002  # seconds
 SEED: Final = 1
 # Of ten containers: how many have CPUs of their own and how many ask for a part of one; the others ask for nothing.
 OWNERS, PARTS = 2, 4
+MEMORY: Final = 64 << 20  # bytes that each asks for that asks for CPU; policies that place memory count it
 SIZES: Final = (1, 1, 2, 4)  # CPUs of owners; the 100 of 500 containers have 200 of the 256
 
 
@@ -124,6 +125,7 @@ CONTESTANTS: Final = (
     Contestant(title="static, full-pcpus", name="static", options=lambda _: StaticOptions(full_pcpus_only=True)),
     Contestant(title="static-plus", name="static-plus"),
     Contestant(title="static-pools", name="static-pools", options=pools),
+    Contestant(title="topology-aware", name="topology-aware"),
     Contestant(title="podpools", name="podpools", options=pod_pools),
     Contestant(title="dynamic-pools", name="dynamic-pools", options=dynamic_pools),
     Contestant(title="balloons", name="balloons", options=balloons),
@@ -166,13 +168,15 @@ def containers(count: int, contestant: Contestant, sizes: Sequence[int], owners:
             continue
         part = random.randrange(100, 900, 100) if random.randrange(10 - owners) < PARTS else 0
         qos = KubeQos.BURSTABLE if part else KubeQos.BEST_EFFORT
-        found.append(Request(key=key, namespace="default", qos=qos, amounts=Amounts(milli=part)))
+        found.append(
+            Request(key=key, namespace="default", qos=qos, amounts=Amounts(milli=part, memory=MEMORY if part else 0))
+        )
     return found
 
 
 def _owner(key: Key, contestant: Contestant, cpus: int) -> Request:
     if contestant.name != "static-pools":
-        amounts = Amounts(milli=1000 * cpus)
+        amounts = Amounts(milli=1000 * cpus, memory=MEMORY)
         notes = dict.fromkeys((POD_POOL, DYNAMIC_POOL, BALLOON), f"cpus-{cpus}")
         return Request(key=key, namespace="default", qos=KubeQos.GUARANTEED, amounts=amounts, pod_annotations=notes)
     return Request(

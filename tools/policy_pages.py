@@ -13,6 +13,7 @@ from interpose.host.cgroup.tree import CgroupTree
 from interpose.metrics import Family
 from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import Configuration
+from interpose.resmgr.control.cold_starts import ColdStarts
 from interpose.resmgr.control.memory_watch import MemoryWatch
 from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.metrics import load_collector, policy_collector, publishing_collector, state_collector
@@ -61,5 +62,5 @@ def policy_families(store: Store, sync: Synchronizer) -> Iterable[Family]:
     interceptor.counters.overrides["cpuset_cpus", "the caller"] += 1
     yield from policy_collector(interceptor)()
     yield from state_collector(Checkpoint("policy-state.json", now=_zero), None)()
-    yield from load_collector(PoolBalancer(Path(), 0), MemoryWatch(dict, _no_cgroups))()
+    yield from load_collector(PoolBalancer(Path(), 0), MemoryWatch(dict, _no_cgroups), ColdStarts())()
     yield from publishing_collector(Publisher(AgentClient("agent.sock", hub=Hub())))()

@@ -41,6 +41,7 @@ from interpose.core.policy.static.options import StaticOptions, StaticPlusOption
 from interpose.core.policy.static.policy import exclusive_count
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
+from interpose.core.policy.topology_aware.options import PoolLevel, TopologyAwareOptions
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from interpose.resmgr.allocations import AllocationCandidate, Allocations
@@ -58,6 +59,7 @@ MACHINES = tuple(
         "hybrid",
         "chiplets",
         "2-socket-4-node-40-core",
+        "c4pmem4",
     )
 )
 STEPS = 30
@@ -82,7 +84,30 @@ DYNAMIC_POOLS = tuple(f"{DYNAMIC_POOL}.{family}" for family in FAMILIES)
 DYNAMIC_POOL_NAMES = ("shared", "reserved", "batch", "team", "spare")
 BALLOON_NAMES = ("default", "reserved", "one", "two", "pair", "either")
 BALLOON = f"{BALLOON_TYPE}.resource-policy.nri.io"
+WIDEST = ("root", "socket #0")  # pools of topology-aware
+APART = ("reserved", "isolated", "idle siblings")  # those that are in no other pool
 POD_POOL_NAMES = ("default", "reserved", "small", "large")
+
+
+TOPOLOGY_NOTES = {
+    "prefer-isolated-cpus.resource-policy.nri.io": ("true", "false", "nonsense"),
+    "require-isolated-cpus.resource-policy.nri.io": ("true", "false"),
+    "prefer-shared-cpus.resource-policy.nri.io": ("true", "false"),
+    "prefer-reserved-cpus.resource-policy.nri.io": ("true", "false"),
+    "hide-hyperthreads.resource-policy.nri.io": ("true",),
+    "prefer-cpu-priority.resource-policy.nri.io": ("high", "low"),
+    "unlimited-burstable.resource-policy.nri.io": ("numa", "system"),
+    "cpu.preserve.resource-policy.nri.io": ("true",),
+    "memory.preserve.resource-policy.nri.io": ("true",),
+    "memory-type.resource-policy.nri.io": ("dram,pmem", "pmem", "mixed", "nonsense"),
+    "cold-start.resource-policy.nri.io": ("{duration: 60s}", "{duration: 2h}"),
+    "resource-policy.nri.io/affinity": (
+        "a: [b, c]",
+        "b: [{match: {key: name, operator: In, values: [a, d]}}]",
+        "nonsense",
+    ),
+    "resource-policy.nri.io/anti-affinity": ("a: [b]",),
+}
 
 
 class Made:
@@ -223,6 +248,23 @@ def balloons_options(draw: st.DrawFn, free: int) -> BalloonsOptions:
 
 
 @st.composite
+def topology_aware_options(draw: st.DrawFn) -> TopologyAwareOptions:
+    """Every combination."""
+    return TopologyAwareOptions(
+        pin_cpu=draw(st.integers(0, 5)) < 5,
+        pin_memory=draw(st.booleans()),
+        prefer_isolated=draw(st.booleans()),
+        prefer_shared=draw(st.integers(0, 3)) == 3,
+        colocate_pods=draw(st.booleans()),
+        colocate_namespaces=draw(st.booleans()),
+        reserved_namespaces=draw(st.sampled_from(((), ("sys*",)))),
+        cpu_priority=draw(st.sampled_from(CpuPriority)),
+        unlimited_burstable=draw(st.sampled_from(PoolLevel)),
+        lift_quota=draw(st.booleans()),
+    )
+
+
+@st.composite
 def made(draw: st.DrawFn, name: str, topology: Topology) -> Made:
     """A policy on a machine, perhaps with a part of it only."""
     ordinary = topology.online - topology.isolated
@@ -252,6 +294,10 @@ def made(draw: st.DrawFn, name: str, topology: Topology) -> Made:
         free = len(ordinary) - (-(-reserved // 1000) if isinstance(reserved, int) else len(reserved))
         setup = Setup(topology=topology, available=available, reserved=reserved)
         return Made(name, setup, draw(balloons_options(free)))
+    if name == "topology-aware":
+        return Made(
+            name, Setup(topology=topology, available=available, reserved=reserved), draw(topology_aware_options())
+        )
     options: Any = draw(
         static_options()
         if name == "static"
@@ -272,6 +318,9 @@ def requests(draw: st.DrawFn) -> Request:
         notes[ISOLATED] = said
     if said := draw(st.sampled_from(("",) * 5 + ("0", "0-1", "77"))):
         notes[NODES] = said
+    for key, words in TOPOLOGY_NOTES.items():
+        if not draw(st.integers(0, 9)):
+            notes[key] = draw(st.sampled_from(words))
     if said := draw(st.sampled_from(("", "", *POD_POOL_NAMES, "nonsense"))):
         notes[draw(st.sampled_from(POD_POOLS))] = said
     if said := draw(st.sampled_from(("",) * 4 + (*DYNAMIC_POOL_NAMES, "nonsense"))):
@@ -342,7 +391,8 @@ class Node(RuleBasedStateMachine):
     def fill(self, request: Request, left: int) -> None:
         """One that wants nearly everything: what is left is what the others have to do with."""
         pools = self.one.pools()
-        free = pools.get("assignable", pools.get("idle", self.one.state.pool("shared")))
+        names = ("assignable", "idle", "shared", *WIDEST)
+        free = next((pools[name] for name in names if name in pools), EMPTY)
         whole = 1000 * max(1, len(free) - left)
         amounts = replace(request.amounts, milli=whole + request.milli % 1000)
         self._create(replace(request, amounts=amounts, pod_annotations={}))
@@ -466,6 +516,10 @@ class Node(RuleBasedStateMachine):
         pools = {name: cpus for name, cpus in self.one.pools().items() if name != "assignable"}
         if self.made.name == "static" and not self.made.options.strict_cpu_reservation:  # type: ignore[attr-defined]
             assert pools.pop("reserved") <= pools["shared"]
+        if self.made.name == "topology-aware":  # the others are parts of the widest one
+            root = next(name for name in pools if name != "reserved")
+            assert all(pools[name] <= pools[root] for name in pools if name not in APART)
+            pools = {name: cpus for name, cpus in pools.items() if name in (*APART, root)}
         if self.made.name == "dynamic-pools":
             available -= topology.isolated
             if pools["shared"] == pools["reserved"]:
@@ -545,7 +599,8 @@ class Node(RuleBasedStateMachine):
         lifts = getattr(self.made.options, "lift_quota", False)
         balloons = isinstance(self.made.options, BalloonsOptions)
         for key, grant in self.one.state.grants.items():
-            alone = _is_alone_in_balloon(self.one, key) if balloons else bool(grant.exclusive) and not grant.pools
+            alone = bool(grant.exclusive) and not grant.pools and grant.pinned
+            alone = _is_alone_in_balloon(self.one, key) if balloons else alone
             lifted = NO_QUOTA if lifts and alone and self.wanted[key].amounts.quota else None
             assert grant.quota == self.one.state.assignment(key).quota == lifted
 
@@ -692,6 +747,27 @@ def _is_alone_in_balloon(policy: Policy, key: Key) -> bool:
     return same == [key] and not shares and limit is not None and cpus is not None and 1000 * len(cpus) >= limit
 
 
+def _topology_aware_due(made: Made, request: Request, grant: Grant) -> bool:
+    """Whole CPUs for Guaranteed containers that may have some; nobody else has any."""
+    options = made.options
+    assert isinstance(options, TopologyAwareOptions)
+    own = len(grant.exclusive) + len(CpuSet.parse(grant.details.get("hidden", "")))
+    notes = {
+        key.removesuffix(".resource-policy.nri.io"): text == "true" for key, text in request.pod_annotations.items()
+    }
+    reserved = notes.get("prefer-reserved-cpus", request.namespace == "kube-system")
+    preserved = notes.get("cpu.preserve", False)
+    if preserved:
+        return not own and not grant.pools and not grant.pinned
+    full, part = divmod(request.milli, 1000)
+    shared = notes.get("prefer-shared-cpus")
+    usual = bool(options.prefer_shared) or (full > 1 and part > 0)
+    shares = usual if shared is None else shared
+    if reserved or request.qos is not KubeQos.GUARANTEED or not full or shares:
+        return not own and bool(grant.pools)
+    return own == full and bool(grant.pools) == bool(part)
+
+
 DUE: dict[str, Callable[[Made, Request, Grant], bool]] = {
     "static": _static_due,
     "static-plus": _static_plus_due,
@@ -699,6 +775,7 @@ DUE: dict[str, Callable[[Made, Request, Grant], bool]] = {
     "podpools": _pod_pools_due,
     "dynamic-pools": _dynamic_pools_due,
     "balloons": _balloons_due,
+    "topology-aware": _topology_aware_due,
 }
 
 
@@ -715,3 +792,4 @@ TestStaticPools = _lives_with("static-pools")
 TestPodPools = _lives_with("podpools")
 TestDynamicPools = _lives_with("dynamic-pools")
 TestBalloons = _lives_with("balloons")
+TestTopologyAware = _lives_with("topology-aware")

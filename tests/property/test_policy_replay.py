@@ -15,6 +15,7 @@ from interpose.core.policy.dynamic_pools.options import DynamicPoolsOptions, Dyn
 from interpose.core.policy.podpools.options import PodPool, PodPoolsOptions
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
+from interpose.core.policy.topology_aware.options import TopologyAwareOptions
 from interpose.net.grpc.status import Code
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.service import make_policy
@@ -60,6 +61,7 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
         reserved=RESERVED,
         options=BalloonsOptions(types=(BalloonType(name="some", namespaces=("*",), max_cpus=4, prefer_new=True),)),
     ),
+    "topology-aware": Configuration(policy="topology-aware", reserved=RESERVED, options=TopologyAwareOptions()),
     "podpools": Configuration(
         policy="podpools", reserved=RESERVED, options=PodPoolsOptions(pools=(PodPool(name="default", max_pods=3),))
     ),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from interpose.metrics import Family, Sample
 from interpose.resmgr.allocations import Allocations
 from interpose.resmgr.config.server import ConfigOutcome, ConfigServer
+from interpose.resmgr.control.cold_starts import ColdStarts
 from interpose.resmgr.control.memory_watch import MemoryWatch, WideningCause
 from interpose.resmgr.interceptor import PolicyInterceptor
 from interpose.resmgr.pool_balancer import PoolBalancer
@@ -156,8 +157,8 @@ def state_collector(checkpoint: Checkpoint, server: ConfigServer | None) -> Call
     return collect
 
 
-def load_collector(balancer: PoolBalancer, memory: MemoryWatch) -> Callable[[], Iterable[Family]]:
-    """A collector of what changed because of the load of CPUs and of memory nodes."""
+def load_collector(balancer: PoolBalancer, memory: MemoryWatch, starts: ColdStarts) -> Callable[[], Iterable[Family]]:
+    """A collector of what changed because of the load of CPUs and of memory nodes, and of cold starts."""
 
     def collect() -> Iterable[Family]:
         text = "Times that pools had other CPUs because of their load."
@@ -168,6 +169,8 @@ def load_collector(balancer: PoolBalancer, memory: MemoryWatch) -> Callable[[], 
             "Times that a container got more memory nodes because its own ran short, by what showed it.",
             [Sample(memory.widened[cause], {"cause": cause.value}) for cause in WideningCause],
         )
+        text = "Containers that got all their memory when their cold start was over."
+        yield Family("interpose_policy_cold_starts_total", "counter", text, [Sample(starts.ended)])
 
     return collect
 

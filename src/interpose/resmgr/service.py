@@ -50,6 +50,7 @@ from interpose.resmgr.config.configuration import (
 from interpose.resmgr.config.files import ConfigFiles
 from interpose.resmgr.config.server import ConfigServer, ConfigSocket, bind_config_socket
 from interpose.resmgr.config.sources import HostAccess, Sources, find_devices
+from interpose.resmgr.control.cold_starts import ColdStarts
 from interpose.resmgr.control.memory_watch import MemoryWatch
 from interpose.resmgr.exports.resource_files import ResourceFiles
 from interpose.resmgr.handover import decode_handover, encode_handover
@@ -177,6 +178,7 @@ class PolicyService:
         self._publishing = NodePublisher(self._settings, hub)
         self._balancer = PoolBalancer(Path(settings.host_root, "proc"), round(settings.rebalance_interval))
         self.memory_watch = MemoryWatch(partial(read_node_memory, self._sys), self.cgroup_tree)
+        self._cold_starts = ColdStarts()
         self._pending: tuple[Request, ...] = ()  # creates that a previous relay has in flight
 
     def _set_aside(self, path: str) -> None:
@@ -328,6 +330,7 @@ class PolicyService:
         if not self._retired:
             self._balancer.tick(tracker)
             self.memory_watch.tick(tracker)
+            self._cold_starts.tick(tracker, asyncio.get_running_loop().time())
             if self._resource_files is not None and self._resource_files.is_due:
                 self._refresh_files()
         self._ticks += 1
@@ -503,7 +506,7 @@ class PolicyService:
         yield from policy_collector(self.interceptor)()
         yield from state_collector(self.checkpoint, self._server)()
         yield from self._publishing.collect()
-        yield from load_collector(self._balancer, self.memory_watch)()
+        yield from load_collector(self._balancer, self.memory_watch, self._cold_starts)()
 
     def summary(self) -> dict[str, object]:
         """Policy, number of containers and readiness, for the relay's status."""

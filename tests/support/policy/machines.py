@@ -9,8 +9,8 @@ from pathlib import Path
 
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.topology.parse import CACHE_FILES, CPU_FILES, CPUS, NODE_FILES, SINGLE_FILES, parse_sysfs
-from interpose.core.topology.synthetic import parse_text
-from interpose.core.topology.topology import Cpu, NumaNode, Topology
+from interpose.core.topology.synthetic import Block, MachineLayout, build, parse_text
+from interpose.core.topology.topology import Cpu, MemoryKind, NumaNode, Topology
 
 # Copies of /sys of real machines: NAME.tar.xz. They are in the repository only.
 FOLDER = Path(__file__).resolve().parents[2] / "data/topologies"
@@ -25,6 +25,19 @@ NAMED: Mapping[str, str] = {
     "big": "4 sockets x 2 numa x 16 cores x 2 threads; interleaved",
 }
 _GIB = 1 << 30
+# Node 2 is beside node 0, node 3 beside node 1.
+_BESIDE = {(0, 2): 17, (2, 0): 17, (1, 3): 17, (3, 1): 17}
+# Machines with memory besides that of their CPUs: nodes of it have numbers after those with CPUs.
+MIXED: Mapping[str, Sequence[Block]] = {
+    "c4pmem4": (
+        Block(packages=2, cores=2, memory_bytes=2 * _GIB),
+        Block(packages=2, cores=0, memory_bytes=4 * _GIB, memory=MemoryKind.PMEM),
+    ),
+    "c8hbm": (
+        Block(packages=2, cores=4, memory_bytes=8 * _GIB),
+        Block(packages=2, cores=0, memory_bytes=_GIB, memory=MemoryKind.HBM),
+    ),
+}
 _SELF, _NEAR, _FAR = 10, 12, 21
 _WANTED = {path.rpartition("/")[2] for path in (*SINGLE_FILES, *CPU_FILES, *CACHE_FILES, *NODE_FILES)}
 
@@ -33,6 +46,8 @@ def machine(name_or_text: str, folder: Path = FOLDER) -> Topology:
     """The machine of this name, or the one that these words describe ("2p1d2n4c2t"). It goes by that name."""
     if name_or_text in COPIES:
         return read_tar(folder / f"{name_or_text}.tar.xz")
+    if name_or_text in MIXED:
+        return build(MIXED[name_or_text], MachineLayout(name=name_or_text, distances=_BESIDE))
     return replace(parse_text(NAMED.get(name_or_text, name_or_text)), name=name_or_text)
 
 

@@ -16,7 +16,7 @@ from interpose.config.documents.policy_options import read_options
 from interpose.config.documents.yaml import DocumentNode, parse_document, read_text
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
-from interpose.core.model.quantity import milli, parse_quantity
+from interpose.core.model.quantity import milli, parse_quantity, whole
 from interpose.core.policy.api import Policy, Setup
 from interpose.core.policy.decision import Decision
 from interpose.core.policy.registry import make
@@ -172,6 +172,8 @@ _DOES: Final[Mapping[str, FieldReader]] = {
 }
 _ABOUT: Final[Mapping[str, FieldReader]] = {
     "cpu": _Scalar(lambda text: milli(parse_quantity(text))),
+    "limit": _Scalar(lambda text: milli(parse_quantity(text))),
+    "memory": _Scalar(lambda text: whole(parse_quantity(text))),
     "qos": Choice({one.value.lower(): one for one in KubeQos}),
     "pod": Text(),
     "namespace": Text(),
@@ -287,7 +289,12 @@ def _request(step: Step, key: Key) -> Request:
         namespace=about.get("namespace", "default"),
         pod=about.get("pod", step.subject),
         qos=about.get("qos", KubeQos.GUARANTEED),
-        amounts=Amounts(milli=about.get("cpu", 0), extended=extended),
+        amounts=Amounts(
+            milli=about.get("cpu", 0),
+            limit_milli=about.get("limit"),
+            memory=about.get("memory"),
+            extended=extended,
+        ),
         pod_annotations=about.get("annotations", {}),
         pod_labels=about.get("labels", {}),
         envs=about.get("env", {}),

@@ -133,7 +133,7 @@ def test_sample_policies_are_accepted(name: str) -> None:
         ("policy: {dynamic-pools: {ReservedPoolNamespaces: x, DynamicPoolTypes: [{Name: 1}]}}", 1),
         ("policy: {balloons: {BalloonTypes: [{Name: a, MINCPUS: 2, preferCoreType: efficient}], loadClasses: []}}", 0),
         ("policy: {balloons: {balloonTypes: [{name: a, maxCPUs: -2}]}}", 1),
-        ("policy: {topology-aware: {anything: goes}}", 0),
+        ("policy: {eda: {anything: goes}}", 0),
         ("polcy: {}", 1),
     ],
 )

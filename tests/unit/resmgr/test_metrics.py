@@ -12,6 +12,7 @@ from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
 from interpose.resmgr.config.configuration import Configuration
 from interpose.resmgr.config.server import ConfigOutcome, ConfigServer
+from interpose.resmgr.control.cold_starts import ColdStarts
 from interpose.resmgr.control.memory_watch import MemoryWatch, WideningCause
 from interpose.resmgr.metrics import load_collector, policy_collector, publishing_collector, state_collector
 from interpose.resmgr.pool_balancer import PoolBalancer
@@ -122,8 +123,11 @@ def test_what_load_has_changed() -> None:
     balancer = PoolBalancer(Path("/proc"), 0)
     memory.widened[WideningCause.SHORT] += 2
     balancer.moves = 3
-    assert values(load_collector(balancer, memory)()) == {
+    starts = ColdStarts()
+    starts.ended = 4
+    assert values(load_collector(balancer, memory, starts)()) == {
         "load_moves_total{}": 3,
         "memory_widened_total{cause=short}": 2,
         "memory_widened_total{cause=killed}": 0,
+        "cold_starts_total{}": 4,
     }

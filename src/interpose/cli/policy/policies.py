@@ -47,6 +47,18 @@ OPTIONS: Final[dict[str, tuple[PolicyOption, ...]]] = {
         PolicyOption("LabelNode", "false", "label the node"),
         PolicyOption("TaintNode", "false", "taint the node"),
     ),
+    "topology-aware": (
+        PolicyOption("PinCPU", "true", "containers run on the CPUs of their pool only"),
+        PolicyOption("PinMemory", "true", "memory nodes of the pool"),
+        PolicyOption("PreferIsolatedCPUs", "true", "isolated CPUs for containers that ask for one"),
+        PolicyOption("PreferSharedCPUs", "false", "CPUs of one's own on request only"),
+        PolicyOption("ColocatePods", "false", "containers of a pod near each other"),
+        PolicyOption("ColocateNamespaces", "false", "containers of a namespace near each other"),
+        PolicyOption("ReservedPoolNamespaces", "", "namespaces on the reserved CPUs, besides kube-system"),
+        PolicyOption("DefaultCPUPriority", "none", "of CPUs of one's own: high, normal, low"),
+        PolicyOption("UnlimitedBurstable", "package", "level of Burstable containers without CPU limit"),
+        _QUOTA,
+    ),
     "podpools": (
         PolicyOption("PinCPU", "true", "containers run on the CPUs of their pool only"),
         PolicyOption("PinMemory", "true", "memory nodes next to the CPUs of the pool"),

@@ -87,7 +87,7 @@ _OTHER_MODULES: Final = (
     "memory",
     "resource-manager",
 )
-_OTHER_POLICIES: Final = ("topology-aware", "memtier", "eda")
+_OTHER_POLICIES: Final = ("eda",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

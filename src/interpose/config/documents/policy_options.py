@@ -31,6 +31,7 @@ from interpose.config.documents.fields import (
     Unread,
 )
 from interpose.config.documents.pod_pools import POOL_KEYS, check_pod_pools, make_pod_pool, pod_pool_values
+from interpose.config.documents.topology_aware import TOPOLOGY_AWARE, TOPOLOGY_AWARE_KEYS, make_topology_aware
 from interpose.config.documents.yaml import DocumentNode
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.model.resources import empty_map
@@ -40,6 +41,7 @@ from interpose.core.policy.external import ExternalOptions
 from interpose.core.policy.podpools.options import PodPoolsOptions
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions, contradictions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
+from interpose.core.policy.topology_aware.options import TopologyAwareOptions
 
 _MAX_SOCKET: Final = 4095
 
@@ -283,6 +285,7 @@ OPTIONS: Final[Mapping[str, AnyCase]] = MappingProxyType(
                 _static_pools,
             )
         ),
+        "topology-aware": AnyCase(FieldGroup(TOPOLOGY_AWARE_KEYS, make_topology_aware)),
         "podpools": AnyCase(
             FieldGroup(
                 {
@@ -319,6 +322,7 @@ DEFAULT_OPTIONS: Final[Mapping[str, Any]] = MappingProxyType(
         "static": StaticOptions(),
         "static-plus": StaticPlusOptions(),
         "static-pools": PoolsOptions(),
+        "topology-aware": TopologyAwareOptions(),
         "podpools": PodPoolsOptions(),
         "dynamic-pools": DynamicPoolsOptions(),
         "balloons": BalloonsOptions(),
@@ -330,6 +334,7 @@ _KEYS: Final[Mapping[type[Any], Mapping[str, str]]] = MappingProxyType(
         StaticOptions: _STATIC,
         StaticPlusOptions: _STATIC,
         PoolsOptions: _POOLS,
+        TopologyAwareOptions: TOPOLOGY_AWARE,
         PodPoolsOptions: _POD_POOLS,
         DynamicPoolsOptions: _DYNAMIC_POOLS,
         ExternalOptions: _EXTERNAL,

@@ -134,6 +134,20 @@ class MemoryWidener(Policy, Protocol):
         """
 
 
+@runtime_checkable
+class ColdStarter(Policy, Protocol):
+    """A policy under which containers may start with a part of their memory only. Most policies have none of this."""
+
+    def cold_starts(self) -> Mapping[Key, float]:
+        """Containers that start so, and for how many seconds they shall have run when that ends."""
+
+    def end_cold_start(self, key: Key) -> tuple[Key, ...]:
+        """Give a container all its memory; nothing happens if it has that.
+
+        Called between two decisions. Returns the containers whose assignment is another one now, as decisions do.
+        """
+
+
 class Maker(Protocol):
     """Makes a policy of checked options.
 

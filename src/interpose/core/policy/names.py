@@ -18,6 +18,7 @@ POLICIES: Final = (
     NamedPolicy("static", "whole CPUs of their own for Guaranteed containers, as the kubelet's static CPU manager"),
     NamedPolicy("static-plus", "whole CPUs of their own for every container that asks for some, shares of the rest"),
     NamedPolicy("static-pools", "pools of CPUs set up by hand, as CPU Manager for Kubernetes (CMK)", ("stp",)),
+    NamedPolicy("topology-aware", "CPUs and memory of one part of the machine, as narrow as it can be", ("memtier",)),
     NamedPolicy("podpools", "pools of CPUs for whole pods, in instances of a size and for a number of pods"),
     NamedPolicy("dynamic-pools", "pools of CPUs that grow and shrink with requests and load"),
     NamedPolicy("balloons", "groups of CPUs of configured types that grow and shrink with what runs in them"),

@@ -13,6 +13,7 @@ from interpose.core.policy.names import NAMES, POLICIES
 from interpose.core.policy.podpools.options import PodPoolsOptions
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.core.policy.static_pools.options import PoolsOptions
+from interpose.core.policy.topology_aware.options import TopologyAwareOptions
 from interpose.errors import ConfigError
 
 
@@ -58,6 +59,12 @@ def _balloons(setup: Setup, options: BalloonsOptions) -> Policy:
     return BalloonsPolicy(setup, options)
 
 
+def _topology_aware(setup: Setup, options: TopologyAwareOptions) -> Policy:
+    from interpose.core.policy.topology_aware.policy import TopologyAwarePolicy
+
+    return TopologyAwarePolicy(setup, options)
+
+
 class _Row(NamedTuple):
     options: type[Any]  # made without arguments it has the defaults
     make: Maker
@@ -69,6 +76,7 @@ _ROWS: Final[Mapping[str, _Row]] = MappingProxyType(
         "static": _Row(StaticOptions, _static),
         "static-plus": _Row(StaticPlusOptions, _static_plus),
         "static-pools": _Row(PoolsOptions, _static_pools),
+        "topology-aware": _Row(TopologyAwareOptions, _topology_aware),
         "podpools": _Row(PodPoolsOptions, _podpools),
         "dynamic-pools": _Row(DynamicPoolsOptions, _dynamic_pools),
         "balloons": _Row(BalloonsOptions, _balloons),

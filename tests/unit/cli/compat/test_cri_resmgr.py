@@ -215,7 +215,7 @@ def test_nothing_is_said_about_what_is_off() -> None:
         (["config-help", "rdt"], 1, "'rdt' is not a module"),
         (["--polcy", "static"], 2, "unknown flag --polcy"),
         (["--policy"], 2, "flag --policy needs a value"),
-        (["--policy", "topology-aware"], 78, "flag --policy: 'topology-aware' is not one of none, null, static"),
+        (["--policy", "eda"], 78, "flag --policy: 'eda' is not one of none, null, static"),
         (["--reserved-resources=cpu=x"], 78, "flag --reserved-resources: 'x' is not a quantity"),
         (["--force-config=/a", "--fallback-config=/b"], 78, "flag --fallback-config: policy.fallback contradicts"),
         (["-count-period", "soon"], 78, "flag -count-period: 'soon' is not a time"),

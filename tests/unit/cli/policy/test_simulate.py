@@ -92,6 +92,25 @@ def test_the_sample_of_balloons_is_as_its_page_says() -> None:
         assert any(line.split() == [name, str(len(CpuSet.parse(cpus))), cpus] for line in page.splitlines())
 
 
+def test_the_sample_of_topology_aware_is_as_its_page_says() -> None:
+    """CPUs and memory of all, and the pools in the end."""
+    samples = SAMPLE.parent
+    files = ("--policy-config", samples / "topology-aware.yaml", "-f", samples / "topology-aware-pods.yaml")
+    machine = "2 sockets x 2 numa x 2 cores x 2 threads; isolated 8-9"
+    found = outcome("--topology", machine, *files, "--allow-refusals")
+    page = (samples.parent / "docs/policy/topology-aware.md").read_text().partition("## Example")[2]
+    for one in found["assignments"]:
+        row = next(line for line in page.splitlines() if line.startswith(f"| `{one['container'].split('/')[1]}`"))
+        cells = [cell.strip() for cell in row.split("|")]
+        assert cells[3].startswith(f"`{one['cpus']}`")
+        assert cells[4] == one["mems"]
+    assert len(found["assignments"]) == 7
+    assert [record["container"] for record in found["records"] if record["refusal"]] == ["shop/huge/main"]
+    pools = [line.split() for line in page.partition("POOL ")[2].partition("```")[0].splitlines()[1:]]
+    assert [" ".join(line[:-2]) for line in pools] == list(found["pools"])
+    assert [line[-1] for line in pools] == [cpus or "-" for cpus in found["pools"].values()]
+
+
 def test_pods_come_from_files_and_standard_input(tmp_path: Path) -> None:
     """In the order in which they are given."""
     path = tmp_path / "a.yaml"

@@ -124,7 +124,7 @@ logger: {Debug: [policy]}
 dump.Config: full:.*
 policy:
   Active: static-plus
-  memtier: {anything: goes}
+  eda: {anything: goes}
   ReservedResources: {CPU: 1, Memory: 1Gi}
   static: {Rdt: auto}
 resource-manager.control: {}
@@ -134,7 +134,7 @@ resource-manager.control: {}
     assert document.warnings == (
         "file f line 1: logger: has no effect here",
         "file f line 2: dump: has no effect here",
-        "file f line 5: policy.memtier: has no effect here",
+        "file f line 5: policy.eda: has no effect here",
         "file f line 6: policy.ReservedResources.Memory: has no effect here",
         "file f line 7: policy.static.Rdt: has no effect here",
         "file f line 8: resource-manager: has no effect here",
@@ -146,7 +146,7 @@ def test_all_problems_are_told_at_once() -> None:
     text = """\
 polici: {}
 policy:
-  Active: memtier
+  Active: eda
   Activ: static
   ReservedResources: {CPU: lots, RAM: 1}
   AvailableResources: {CPU: 4}
@@ -162,7 +162,7 @@ policy.ReservedResources.CPU: [1]
         "file f line 1: polici: is not a known key, did you mean policy?",
         (
             "file f line 3: policy.Active: expected none or null or static or static-plus or static-pools or stp "
-            "or podpools or dynamic-pools or balloons or external, found 'memtier'"
+            "or topology-aware or memtier or podpools or dynamic-pools or balloons or external, found 'eda'"
         ),
         "file f line 4: policy.Activ: is not a known key, did you mean Active?",
         (
@@ -233,7 +233,7 @@ def test_other_keys_are_named_in_warnings() -> None:
     """They are somebody else's."""
     data = {
         "logger": "Debug: x",
-        "policy.memtier": "broken: [",
+        "policy.eda": "broken: [",
         "other": "",
         "policy": "eda: {}",
         "policy.static": "PinMemory: false\nRdt: auto",
@@ -241,7 +241,7 @@ def test_other_keys_are_named_in_warnings() -> None:
     assert read_config_map(data, NODE).warnings == (
         "ConfigMap key logger: has no effect here",
         "ConfigMap key other: has no effect here",
-        "ConfigMap key policy.memtier: has no effect here",
+        "ConfigMap key policy.eda: has no effect here",
         "ConfigMap key policy line 1: eda: has no effect here",
         "ConfigMap key policy.static line 2: Rdt: has no effect here",
     )

@@ -14,6 +14,7 @@ from interpose.core.policy.names import POLICIES
 from interpose.core.policy.podpools.options import FillOrder, InstanceAmount, InstanceUnit, PodPool, PodPoolsOptions
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
+from interpose.core.policy.topology_aware.options import PoolLevel, TopologyAwareOptions
 from interpose.errors import ConfigError
 
 POOLS = """\
@@ -106,6 +107,31 @@ def test_every_policy_has_its_table() -> None:
                     DynamicPoolType(name="b"),
                 )
             ),
+        ),
+        ("topology-aware", "null", TopologyAwareOptions()),
+        (
+            "topology-aware",
+            (
+                "{PinCPU: false, PinMemory: false, PreferIsolatedCPUs: false, PreferSharedCPUs: true, "
+                "ColocatePods: true, ColocateNamespaces: true, ReservedPoolNamespaces: [infra-*], "
+                "DisableCPUQuotaWithExclusiveCPUs: false}"
+            ),
+            TopologyAwareOptions(
+                pin_cpu=False,
+                pin_memory=False,
+                prefer_isolated=False,
+                prefer_shared=True,
+                colocate_pods=True,
+                colocate_namespaces=True,
+                reserved_namespaces=("infra-*",),
+                lift_quota=False,
+            ),
+        ),
+        # As the resource of the successor has them, with classes that nothing follows from.
+        (
+            "topology-aware",
+            "{pinCPU: true, defaultCPUPriority: high, unlimitedBurstable: l3cache, cpuClasses: [{name: x}]}",
+            TopologyAwareOptions(cpu_priority=CpuPriority.HIGH, unlimited_burstable=PoolLevel.L3_CACHE),
         ),
         ("podpools", "null", PodPoolsOptions()),
         ("podpools", "{pinCPU: false, PinMemory: off}", PodPoolsOptions(pin_cpu=False, pin_memory=False)),
@@ -363,3 +389,53 @@ def test_options_of_a_package_are_shown_as_json() -> None:
     """Nobody here knows its keys."""
     shown = dict(option_values(read("external", "{EntryPoint: mine, Options: {sizes: [1, 2], deep: {on: true}}}")))
     assert shown == {"EntryPoint": "mine", "Options": '{"sizes": [1, 2], "deep": {"on": true}}'}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("DefaultCPUPriority: urgent", "DefaultCPUPriority: expected high or normal or low or none, found 'urgent'"),
+        (
+            "UnlimitedBurstable: core",
+            "UnlimitedBurstable: expected system or package or die or numa or l3cache, found 'core'",
+        ),
+        (
+            "ReservedPoolNamespaces: ['infra-[']",
+            "ReservedPoolNamespaces: pattern 'infra-[': a class of characters has no end",
+        ),
+        ("PreferSpreading: true", "PreferSpreading: is not a known key"),
+    ],
+)
+def test_an_option_of_topology_aware_that_cannot_be(text: str, expected: str) -> None:
+    """Key and value are named."""
+    (problem,) = problems("topology-aware", text)
+    assert problem.startswith("file f line 1: policy.x")
+    assert expected in problem
+
+
+def test_options_of_topology_aware_are_shown_key_by_key() -> None:
+    """With the words that documents have."""
+    shown = dict(option_values(read("topology-aware", "{ReservedPoolNamespaces: [a, b*], PinCPU: false}")))
+    assert shown == {
+        "PinCPU": "false",
+        "PinMemory": "true",
+        "PreferIsolatedCPUs": "true",
+        "PreferSharedCPUs": "false",
+        "ColocatePods": "false",
+        "ColocateNamespaces": "false",
+        "ReservedPoolNamespaces": "a,b*",
+        "DefaultCPUPriority": "none",
+        "UnlimitedBurstable": "package",
+        "DisableCPUQuotaWithExclusiveCPUs": "true",
+    }
+
+
+def test_what_topology_aware_does_not_act_on_is_told() -> None:
+    """Classes of CPUs and of scheduling, and interrupts."""
+    text = "{cpuClasses: [], sharedPoolCPUClass: x, ControllableInterrupts: ['*'], PinCPU: true}"
+    node = parse_document(text, "file f")
+    assert [key for key, _ in without_effect("topology-aware", node)] == [
+        "cpuClasses",
+        "sharedPoolCPUClass",
+        "ControllableInterrupts",
+    ]

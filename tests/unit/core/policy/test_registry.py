@@ -16,6 +16,7 @@ from interpose.core.policy.podpools.options import PodPoolsOptions
 from interpose.core.policy.registry import make, options_type
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
+from interpose.core.policy.topology_aware.options import TopologyAwareOptions
 from interpose.core.topology.topology import Cpu, NumaNode, Topology
 from interpose.errors import ConfigError
 from tests.support.policy.one_pool import OnePoolPolicy
@@ -48,6 +49,7 @@ def test_the_options_of_every_policy_are_known() -> None:
         StaticOptions,
         StaticPlusOptions,
         PoolsOptions,
+        TopologyAwareOptions,
         PodPoolsOptions,
         DynamicPoolsOptions,
         BalloonsOptions,
