@@ -99,3 +99,26 @@ def test_pools_are_shown_as_they_are_now() -> None:
     view = state.pools
     state.set_pool("new", cpus("5"))
     assert dict(view) == {"shared": cpus("0-3"), "new": cpus("5")}
+
+
+def test_a_pool_that_is_removed_has_nobody_and_nothing() -> None:
+    """It is not shown any more; removing one that there is not changes nothing."""
+    state = PolicyState({"shared": cpus("0-3"), "own": cpus("4")})
+    state.put(A, Grant(pools=("own",)))
+    state.drop(A)
+    state.remove_pool("own")
+    state.remove_pool("nothing")
+    assert dict(state.pools) == {"shared": cpus("0-3")}
+    assert (state.pool("own"), state.members("own")) == (EMPTY, ())
+
+
+def test_a_new_grant_with_the_same_pools_keeps_its_place_in_them() -> None:
+    """It has not left the pool; one that was in another one has come later."""
+    state = PolicyState({"shared": cpus("0-3"), "own": cpus("4")})
+    for key in (A, B):
+        state.put(key, SHARED)
+    state.put(A, Grant(pools=("shared",), milli=100))
+    assert state.members("shared") == (A, B)
+    state.put(A, Grant(pools=("own",)))
+    state.put(A, SHARED)
+    assert state.members("shared") == (B, A)
