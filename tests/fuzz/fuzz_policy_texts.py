@@ -30,7 +30,11 @@ REQUEST = Request(key=Key("p", "main"), amounts=Amounts(milli=2000, limit_milli=
 STATE = State(
     policy="static",
     fingerprint="abc",
-    entries=(SavedEntry(key=REQUEST.key, container_id="c", grant=GRANT, amounts=REQUEST.amounts),),
+    entries=(
+        SavedEntry(
+            key=REQUEST.key, container_id="c", grant=GRANT, amounts=REQUEST.amounts, extra_mems=CpuSet.parse("0-1")
+        ),
+    ),
     config={"policy": "Active: static"},
 )
 BOTH = {"cpu": "1500m", "memory": "1Gi", "cmk.intel.com/exclusive-cores": 2}

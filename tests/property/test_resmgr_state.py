@@ -44,7 +44,7 @@ amounts = st.builds(
     source=st.sampled_from(RequestSource),
 )
 keys = st.builds(Key, texts, texts, st.integers(0, 1 << 32), st.integers(0, 9))
-entries = st.builds(SavedEntry, key=keys, container_id=texts, grant=grants, amounts=amounts)
+entries = st.builds(SavedEntry, key=keys, container_id=texts, grant=grants, amounts=amounts, extra_mems=cpusets)
 states = st.builds(
     State,
     policy=texts,
