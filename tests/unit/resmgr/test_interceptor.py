@@ -420,3 +420,31 @@ async def test_hints_are_looked_up_for_policies_that_read_them(
     assert policy.seen == [(found,) if hinted else ()]
     assert ("Topology hints of a container are missing" in caplog.text) is hinted
     await node.close()
+
+
+async def test_a_pod_is_resized_as_a_whole(
+    node: PolicyNode, caller: ManagerCaller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its containers are decided again, with what they ask for themselves; a bug of ours fails no call."""
+    pod = caller.pod("db")
+    pod[1].linux.resources.CopyFrom(linux_resources(cpu_request=2000, cpu_limit=4000))
+    made = (await caller.create(pod, 4000)).response.container_id
+    held = node.tracker.allocations.find(made)
+    assert held is not None
+    assert held.request.pod_amounts is not None
+    assert (held.request.milli, held.request.pod_amounts.milli) == (0, 2000)
+    larger = linux_resources(cpu_request=3000, cpu_limit=4000)
+    request = cri.UpdatePodSandboxResourcesRequest(pod_sandbox_id=pod[0], resources=larger)
+    assert (await caller(request)).code == Code.OK
+    assert held.request.pod_amounts.milli == 3000
+    assert held.request.milli == 0
+
+    def fail(*_: object) -> None:
+        raise KeyError("oh")
+
+    monkeypatch.setattr(node.tracker, "observe_pod", fail)
+    assert (await caller(request)).code == Code.OK
+    assert node.interceptor.counters.failures == {"UpdatePodSandboxResources": 1}
+    gone = cri.UpdatePodSandboxResourcesRequest(pod_sandbox_id="nobody")
+    assert (await caller(gone)).code != Code.OK
+    assert (await caller(request, unreadable="compressed")).code == Code.OK
