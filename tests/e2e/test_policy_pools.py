@@ -1,4 +1,4 @@
-"""Pools of pods and namespaces in front of a real containerd on CPUs 0 and 1. Values are those of the kernel."""
+"""Pools of pods and namespaces, and balloons, on CPUs 0 and 1 of a real containerd. Values are those of the kernel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,17 @@ policy:
     ReservedPoolNamespaces: [monitoring-*]
     DynamicPoolTypes: [{Name: batch, Namespaces: [batch]}]
 """
+BALLOONS = """\
+policy:
+  Active: balloons
+  ReservedResources: {CPU: "cpuset:0"}
+  balloons:
+    reservedPoolNamespaces: ["*"]
+    balloonTypes:
+    - {name: own, preferNewBalloons: true}
+"""
 PAIR = {"pool.podpools.resource-policy.nri.io/pod": "pair"}
+OWN = {"balloon.balloons.resource-policy.nri.io": "own"}
 
 
 @pytest.fixture
@@ -59,6 +69,7 @@ def pods(containerd: Containerd, relay: PolicyRelay, kubepods: Kubepods) -> Iter
         try:
             for name, pod in made.items():
                 pod.sandbox_config.annotations.update({} if name == "web" else PAIR)
+                pod.sandbox_config.annotations.update(OWN if name == "a" else {})
                 pod.client = client
                 pod.run()
                 pod.create()
@@ -108,3 +119,19 @@ def test_another_policy_by_a_document(relay: PolicyRelay, document: Path, pods: 
     document.write_text(PODPOOLS)
     pods["c"].wait_cpus("0")
     pods["a"].wait_cpus("1")
+
+
+def test_balloons_by_a_document(relay: PolicyRelay, document: Path, pods: dict[str, PolicyPod]) -> None:
+    """One pod names its type, the others are the system's; the same after the relay was killed, and after a resize."""
+    document.write_text(BALLOONS)
+    wanted = {"a": "1", "b": "0", "c": "0", "web": "0"}
+    for name, pod in pods.items():
+        pod.wait_cpus(wanted[name])
+    assert relay.policy()["policy"] == "balloons"
+    relay.kill()
+    relay.start()
+    assert cpus(pods) == wanted
+    with CriClient(relay.socket) as client:
+        pods["a"].client = client
+        pods["a"].resize(900)
+    assert cpus(pods) == wanted
