@@ -13,7 +13,7 @@ from typing import NamedTuple
 from interpose.core.model.cpuset import EMPTY
 from interpose.core.model.pod import ContainerState, Pod
 from interpose.core.policy.decision import Assignment, Decision, RefusalKind
-from interpose.core.policy.names import NONE, READS_HINTS
+from interpose.core.policy.names import NONE, WITHOUT_HINTS
 from interpose.core.policy.request import Key, Request
 from interpose.cri.errors import OpaqueMessageError, UnreadableMessageError
 from interpose.cri.store import convert
@@ -160,7 +160,7 @@ class PolicyInterceptor:
         )
         request = result.request
         self.counters.log_estimate(request.title, result.problems)
-        if self._hints is not None and self.tracker.configuration.policy in READS_HINTS:
+        if self._hints is not None and self.tracker.configuration.policy not in WITHOUT_HINTS:
             hints, problems = await self._hints.resolve(request, message.config, self.tracker.topology)
             request = replace(request, hints=hints)
             self.counters.log_missing_hints(request.title, problems)

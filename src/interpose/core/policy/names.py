@@ -10,7 +10,6 @@ class NamedPolicy(NamedTuple):
     name: str
     description: str
     aliases: tuple[str, ...] = ()
-    reads_hints: bool = False  # whether it looks at the topology hints of requests, which have to be found out
 
 
 POLICIES: Final = (
@@ -22,10 +21,13 @@ POLICIES: Final = (
     NamedPolicy("podpools", "pools of CPUs for whole pods, in instances of a size and for a number of pods"),
     NamedPolicy("dynamic-pools", "pools of CPUs that grow and shrink with requests and load"),
     NamedPolicy("balloons", "groups of CPUs of configured types that grow and shrink with what runs in them"),
-    NamedPolicy("external", "a policy of an installed Python package, found by its entry point", reads_hints=True),
+    NamedPolicy("external", "a policy of an installed Python package, found by its entry point"),
 )
 NONE: Final = "none"
-READS_HINTS: Final = frozenset(policy.name for policy in POLICIES if policy.reads_hints)
+# Policies that have no use for the topology hints of requests: for all others these are found out.
+WITHOUT_HINTS: Final = frozenset(
+    ("none", "static", "static-plus", "static-pools", "podpools", "dynamic-pools", "balloons")
+)
 # Of the variables of containers that policies read. Requests are kept, and have no others.
 VARIABLE_PREFIXES: Final = ("CMK_", "STP_")
 
