@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from interpose.config.relay.settings import LimitSettings
 from interpose.net.grpc.fairness import PeerAccount
 from interpose.net.grpc.status import Code
 from interpose.net.grpc.transport import Hub
 from interpose.net.grpc.upstream import Upstream, Waiter
 from interpose.net.h2.limits import Limits
 from interpose.net.h2.server import ServerConnection
-from interpose.testing.eventually import eventually
+from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.grpcpeer import grpc_channel, grpc_server
 from interpose.testing.stack import Stack, relay_stack
 from tests.support.net import h2_peer
@@ -26,6 +27,7 @@ from tests.support.net.hpack import Decoder, Encoder
 from tests.support.net.raw_backend import raw_backend
 
 LONG = ("x-long", "v" * 9000)
+PRESENT = LimitSettings(backend_wait=WAIT_LIMIT)  # the backend is there; how long a dial takes does not matter
 
 
 class Caller:
@@ -97,7 +99,7 @@ async def test_many_calls_in_a_read(relay_path: Path, runtime_path: Path) -> Non
     """Once is nothing; a client that goes on with it has a connection of its own. None of its calls fails."""
     async with (
         raw_backend(runtime_path) as backend,
-        relay_stack(relay_path, runtime_path) as stack,
+        relay_stack(relay_path, runtime_path, limits=PRESENT) as stack,
         caller(relay_path) as client,
     ):
         await eventually(lambda: stack.runtime.up, "the backend")
@@ -118,7 +120,7 @@ async def test_many_calls_beside_another_client(relay_path: Path, runtime_path: 
     first read on: nobody's answer has to wait for hundreds of others."""
     async with (
         raw_backend(runtime_path) as backend,
-        relay_stack(relay_path, runtime_path) as stack,
+        relay_stack(relay_path, runtime_path, limits=PRESENT) as stack,
         caller(relay_path) as client,
     ):
         await eventually(lambda: stack.runtime.up, "the backend")
@@ -153,7 +155,7 @@ async def test_nothing_of_a_lost_connection_waits_for_the_collector(
 ) -> None:
     """It is freed when it ends, with its calls, those that wait for a backend included: full passes are rare."""
     async with AsyncExitStack() as around:
-        stack = await around.enter_async_context(relay_stack(relay_path, runtime_path))
+        stack = await around.enter_async_context(relay_stack(relay_path, runtime_path, limits=PRESENT))
         if end != "cut without a backend":
             await around.enter_async_context(raw_backend(runtime_path))
             await eventually(lambda: stack.runtime.up, "the backend")
@@ -175,7 +177,7 @@ async def test_headers_that_no_client_of_cri_has(relay_path: Path, runtime_path:
     service = EchoService()
     async with (
         grpc_server(runtime_path, service.handlers(), options=[("grpc.max_metadata_size", 1 << 16)]),
-        relay_stack(relay_path, runtime_path) as stack,
+        relay_stack(relay_path, runtime_path, limits=PRESENT) as stack,
         grpc_channel(relay_path) as channel,
     ):
         assert await channel.unary_unary("/test.Echo/Unary")(b"short") == b"short"
@@ -190,7 +192,7 @@ async def test_it_ends_when_it_is_forgotten(relay_path: Path, runtime_path: Path
     service = EchoService()
     async with (
         grpc_server(runtime_path, service.handlers()),
-        relay_stack(relay_path, runtime_path) as stack,
+        relay_stack(relay_path, runtime_path, limits=PRESENT) as stack,
         grpc_channel(relay_path) as channel,
     ):
         echo = channel.unary_unary("/test.Echo/Unary")
@@ -210,7 +212,7 @@ async def test_it_ends_when_it_is_forgotten(relay_path: Path, runtime_path: Path
 async def test_lost_one_is_dialled_for_calls_only(relay_path: Path, runtime_path: Path) -> None:
     """Nobody keeps it alive for its own sake."""
     service = EchoService()
-    async with relay_stack(relay_path, runtime_path) as stack, grpc_channel(relay_path) as channel:
+    async with relay_stack(relay_path, runtime_path, limits=PRESENT) as stack, grpc_channel(relay_path) as channel:
         echo = channel.unary_unary("/test.Echo/Unary")
         async with grpc_server(runtime_path, service.handlers()):
             await echo(b"")
@@ -231,7 +233,7 @@ async def test_lost_one_is_dialled_for_calls_only(relay_path: Path, runtime_path
 
 async def test_what_waits_for_a_backend_is_bounded(relay_path: Path, runtime_path: Path) -> None:
     """Calls whose headers are long are refused when a lot of such wait already, and not held for the longest wait."""
-    async with relay_stack(relay_path, runtime_path), caller(relay_path) as client:
+    async with relay_stack(relay_path, runtime_path, limits=PRESENT), caller(relay_path) as client:
         first = client.request(1, (b"x-long", b"v" * 4000))
         again = [client.request(number, *[(b"x-long", b"v" * 4000)] * 12) for number in range(3, 403, 2)]
         client.send(first, *again)
@@ -252,6 +254,20 @@ async def test_calls_that_wait_are_bounded_in_number() -> None:
     assert (full[1000], full[-1]) == (False, True)
     await upstream.close()
     assert not upstream.overfull
+
+
+async def test_calls_that_wait_for_their_turn_do_not_expire(runtime_path: Path) -> None:
+    """The backend is there: a slow machine is no reason to say that it is not."""
+    async with raw_backend(runtime_path):
+        upstream = Upstream(str(runtime_path), hub=Hub(), limits=Limits(), wait=0.0)
+        upstream.start()
+        await eventually(lambda: upstream.up, "the backend")
+        ends: list[str] = []
+        for _ in range(100):  # more than go on in one turn of the loop
+            upstream.wait(Waiter(lambda _: ends.append("goes on"), ends.append))
+        await eventually(lambda: len(ends) == 100, "all of them")
+        assert set(ends) == {"goes on"}
+        await upstream.close()
 
 
 async def test_few_are_kept_apart_each_for_itself() -> None:

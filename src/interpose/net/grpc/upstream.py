@@ -276,11 +276,13 @@ class Upstream:
 
     def wait(self, waiter: Waiter) -> None:
         """Call back with the next usable connection, or after the longest wait with the reason."""
-        loop = asyncio.get_running_loop()
         self._waiters[waiter] = None
         self._waiting_size += waiter.size
-        waiter.arm(loop.call_later(self._wait, self._expire, waiter))
+        self._arm(waiter)
         self._dial()
+
+    def _arm(self, waiter: Waiter) -> None:
+        waiter.arm(asyncio.get_running_loop().call_later(self._wait, self._expire, waiter))
 
     def cancel(self, waiter: Waiter) -> None:
         """Remove a call that waits no more."""
@@ -290,6 +292,15 @@ class Upstream:
         waiter.disarm()
 
     def _expire(self, waiter: Waiter) -> None:
+        """Fail a call for which there was no connection. If there is one now, the call only waits for its turn."""
+        conn = self.connection()
+        if conn is None or conn.blocked:
+            self._fail(waiter)
+        elif waiter in self._waiters:
+            self._arm(waiter)
+            self._look_again(0.0)
+
+    def _fail(self, waiter: Waiter) -> None:
         if waiter in self._waiters:
             expired = waiter.expired
             self.cancel(waiter)
@@ -451,7 +462,7 @@ class Upstream:
             await part.close()
         await self._tasks.cancel()
         for waiter in list(self._waiters):
-            self._expire(waiter)
+            self._fail(waiter)
         for link in list(self._links.values()):
             link.close()
 
