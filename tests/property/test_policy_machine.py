@@ -577,8 +577,9 @@ class Node(RuleBasedStateMachine):
             return
         requested: dict[str, int] = {}
         for grant in self.one.state.grants.values():
-            name = grant.details["balloon"]
+            name = grant.details.get("balloon", "left alone")
             requested[name] = requested.get(name, 0) + grant.milli
+        requested.pop("left alone", None)
         sizes = {name: len(cpus) for name, cpus in self.one.pools().items() if name != "idle"}
         assert set(requested) <= set(sizes)
         assert all(1000 * sizes[name] >= max(1, milli) for name, milli in requested.items())
@@ -728,6 +729,8 @@ def _dynamic_pools_due(made: Made, request: Request, grant: Grant) -> bool:
 def _balloons_due(made: Made, request: Request, grant: Grant) -> bool:
     options = made.options
     assert isinstance(options, BalloonsOptions)
+    if request.pod_annotations.get("cpu.preserve.resource-policy.nri.io") == "true":
+        return not grant.pools and not grant.pinned
     there = grant.details["balloon"].partition("[")[0]
     if (named := request.pod_annotations.get(BALLOON)) is not None:
         return there == named
@@ -739,7 +742,10 @@ def _balloons_due(made: Made, request: Request, grant: Grant) -> bool:
 def _is_alone_in_balloon(policy: Policy, key: Key) -> bool:
     """Whether nobody else can use the CPUs of a container, and they are as many as its limit."""
     grants = policy.state.grants
-    same = [one for one, grant in grants.items() if grant.details["balloon"] == grants[key].details["balloon"]]
+    if not grants[key].pinned:
+        return False
+    mine = grants[key].details["balloon"]
+    same = [one for one, grant in grants.items() if grant.details.get("balloon") == mine]
     assert isinstance(policy, BalloonsPolicy)
     limit = policy._placed[key].request.amounts.limit_milli
     cpus = policy.state.assignment(key).cpus
