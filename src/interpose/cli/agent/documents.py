@@ -3,14 +3,11 @@
 The reader of a problem has edited an object of the cluster: there is no file and no line in it.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
 
-from interpose.config.documents.yaml import MAX_DEPTH, DocumentNode
+from interpose.config.documents.yaml import make_document_node
 from interpose.errors import ConfigError
 from interpose.kube.client.api import Object
-
-_SCALARS: Final[Mapping[type, str]] = {str: "str", int: "int", float: "float"}
 
 
 def check_document(document: Object) -> Sequence[str]:
@@ -26,20 +23,3 @@ def check_document(document: Object) -> Sequence[str]:
     except RecursionError:
         return (f"{kind}: is nested too deeply",)
     return ()
-
-
-def make_document_node(value: Any, depth: int = 0) -> DocumentNode:
-    """A JSON value as a node of a document; RecursionError if it is nested too deeply."""
-    if depth > MAX_DEPTH:
-        raise RecursionError
-    if isinstance(value, Mapping):
-        return DocumentNode(
-            tag="map", entries=tuple((str(key), make_document_node(child, depth + 1)) for key, child in value.items())
-        )
-    if isinstance(value, list | tuple):
-        return DocumentNode(tag="list", items=tuple(make_document_node(child, depth + 1) for child in value))
-    if value is None:
-        return DocumentNode(tag="null", text="null")
-    if isinstance(value, bool):
-        return DocumentNode(tag="bool", text=str(value).lower())
-    return DocumentNode(tag=_SCALARS[type(value)], text=str(value))

@@ -1,11 +1,10 @@
-"""Reads documents about policies, ConfigMaps, and files with pools, as the relay reads them.
+"""Reads documents about policies, objects of policies, ConfigMaps, and files with pools, as the relay reads them.
 
 A document means the same wherever it stands, so that one of a file can be compared with one of a ConfigMap. Keys that
 it does not have are there with their defaults.
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final
 
 from interpose.cli.config.reading import NODES, POLICIES, DocumentPart, ReadContext, Reading, flatten, trust_warnings
@@ -14,6 +13,7 @@ from interpose.cli.config.sources import DocumentSource
 from interpose.config.documents.configmaps import ConfigMap, placed, read_data, read_manifest, text_of, title_of
 from interpose.config.documents.fields import Report
 from interpose.config.documents.policy import PolicyDocument, policy_values, read_policy_document, unfold
+from interpose.config.documents.policy_objects import is_policy_object, read_policy_object, spec_of
 from interpose.config.documents.policy_options import pool_values, read_pools
 from interpose.config.documents.yaml import MAX_FILE_BYTES, DocumentNode, parse_document
 from interpose.config.effective import DEFAULT, SettingRow
@@ -22,18 +22,31 @@ from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
 from interpose.hooks.server.node.node_document import SLO_KIND, parse_node_document
 
-_FORMS: Final[Mapping[str, str]] = MappingProxyType({POLICIES: DocumentForm.CONFIG_MAP, NODES: DocumentForm.NODE})
+_POLICY: Final = "policy"
 _DEPTH: Final = 4  # of keys whose lines are looked for: policy, name, option, part of an option
 
 
 def read_policy(source: DocumentSource, _context: ReadContext) -> Reading:
     # Whatever the name ends in: those of the old software end in .cfg.
     node = parse_document(source.text(MAX_FILE_BYTES), source.where, json_only=source.json_only)
+    trust = trust_warnings(source, "the relay")
+    if is_policy_object(node):
+        part, warnings = _read_object(node, source, source.where)
+        return Reading(kind=text_of(node, "kind"), parts=(part,), warnings=(*warnings, *trust))
     document = read_policy_document(node, source.where)
     lines = dict(_lines(unfold(node, "", _DEPTH, Report(source.where)), ""))
     rows = _rows(policy_values(document), source.name, lines)
-    warnings = (*document.warnings, *trust_warnings(source, "the relay"))
-    return Reading(kind=DocumentForm.POLICY, parts=(DocumentPart(POLICIES, rows),), warnings=warnings)
+    return Reading(
+        kind=DocumentForm.POLICY, parts=(DocumentPart(POLICIES, rows),), warnings=(*document.warnings, *trust)
+    )
+
+
+def _read_object(node: DocumentNode, source: DocumentSource, where: str) -> tuple[DocumentPart, tuple[str, ...]]:
+    """The object of a policy, and its warnings. Its values have the keys that they have in a document."""
+    document = read_policy_object(node, where)
+    spec = spec_of(node)
+    lines = dict(_lines(spec, f"{_POLICY}.{document.active}")) | dict(_lines(spec, _POLICY))
+    return DocumentPart(POLICIES, _rows(policy_values(document), source.name, lines), title_of(node)), document.warnings
 
 
 def read_pool_file(source: DocumentSource, _context: ReadContext) -> Reading:
@@ -63,18 +76,33 @@ def read_config_maps(source: DocumentSource, context: ReadContext) -> Reading:
         DocumentPart(POLICIES, tuple(_map_rows(config_map, source, context)), config_map.title)
         for config_map in found.maps
     ]
+    kinds: list[str] = [DocumentForm.CONFIG_MAP for _ in parts]
+    warnings = [warning for config_map in found.maps for warning in config_map.warnings]
+    problems: list[str] = []
     skipped: list[str] = []
     for manifest in found.others:
         if (kind := text_of(manifest, "kind")) == SLO_KIND:
             rows = flatten(parse_node_document(manifest, source.name), "", source.where)
             parts.append(DocumentPart(NODES, tuple(rows), title_of(manifest)))
+            kinds.append(DocumentForm.NODE)
+        elif is_policy_object(manifest):
+            try:
+                part, remarks = _read_object(manifest, source, source.where)
+            except ConfigError as error:
+                problems += error.problems
+                continue
+            parts.append(part)
+            kinds.append(kind)
+            warnings += remarks
         else:
             skipped.append(kind or "something without a kind")
+    if problems:
+        raise ConfigError(problems)
     note = f"not looked at: {', '.join(dict.fromkeys(map(printable, skipped)))}" if skipped else ""
     return Reading(
-        kind=" and ".join(dict.fromkeys(_FORMS[part.family] for part in parts)),
+        kind=" and ".join(dict.fromkeys(kinds)),
         parts=tuple(parts),
-        warnings=tuple(warning for config_map in found.maps for warning in config_map.warnings),
+        warnings=tuple(warnings),
         note=note,
     )
 

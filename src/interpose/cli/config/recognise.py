@@ -11,6 +11,7 @@ from typing import Final
 from interpose.cli.compat.cri_resmgr_flags import FLAGS
 from interpose.cli.compat.go_flags import split_option
 from interpose.config.check import API_VERSION
+from interpose.config.documents.policy_objects import is_policy_object
 from interpose.config.documents.yaml import DocumentNode, parse_document, split_documents
 from interpose.config.programs import PROGRAMS, program_of
 from interpose.core.model.text import quoted
@@ -63,6 +64,8 @@ def _kind(root: DocumentNode, where: str) -> str:
         return kind
     if is_node_document(root):
         return DocumentForm.NODE
+    if is_policy_object(root):
+        return DocumentForm.POLICY
     if _is_object(root):
         return DocumentForm.CONFIG_MAP
     if "remote-endpoint" in names or "runtime-hooks" in names:

@@ -2,24 +2,30 @@
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 import click
 
+from interpose.config.documents.policy_objects import OBJECT_POLICIES, object_form
 from interpose.config.json_schema import document_schema, settings_schema
 from interpose.config.programs import PROGRAMS
 
 _POLICY: Final = "policy"
 _NODESLO: Final = "nodeslo"
-NAMES: Final = (*PROGRAMS, _POLICY, _NODESLO)
+# By the names of schemas.
+_OBJECTS: Final = MappingProxyType({kind.lower(): kind for kind in OBJECT_POLICIES})
+NAMES: Final = (*PROGRAMS, _POLICY, *_OBJECTS, _NODESLO)
 
 
 @click.command("schema")
 @click.argument("name", metavar="[NAME]", type=click.Choice(NAMES), default=NAMES[0])
 def schema(name: str) -> None:
-    """Print the JSON Schema (draft 2020-12) of a settings file, of policy documents or of NodeSLO documents.
+    """Print the JSON Schema (draft 2020-12) of a settings file, of policy documents, of objects of policies or of
+    NodeSLO documents.
 
-    NAME is relay (the default), hookserver, agent and so on, policy or nodeslo. Editors with a language server for YAML
+    NAME is relay (the default), hookserver, agent and so on, policy, topologyawarepolicy, balloonspolicy or nodeslo.
+    Editors with a language server for YAML
     take it from a comment in the first line of a file:
 
     \b
@@ -40,6 +46,8 @@ def _schema(name: str) -> Mapping[str, Any]:
         from interpose.config.documents.policy import policy_form
 
         return document_schema("PolicyDocument", policy_form())
+    if name in _OBJECTS:
+        return document_schema(_OBJECTS[name], object_form(_OBJECTS[name]))
     if name == _NODESLO:
         from interpose.hooks.server.node.node_document import node_form
 

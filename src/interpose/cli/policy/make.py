@@ -5,7 +5,8 @@ from typing import Final
 import click
 
 from interpose.config.documents.amounts import CpuAmount
-from interpose.config.documents.policy import PolicyDocument, read_policy_document
+from interpose.config.documents.policy import PolicyDocument
+from interpose.config.documents.policy_objects import read_policy_file
 from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read_text
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
@@ -77,7 +78,7 @@ def _document(path: str | None) -> PolicyDocument:
     if path is None:
         return PolicyDocument()
     where = f"file {path}"
-    document = read_policy_document(parse_document(read_text(path, MAX_FILE_BYTES), where), where)
+    document = read_policy_file(parse_document(read_text(path, MAX_FILE_BYTES), where), where)
     for warning in document.warnings:
         click.echo(f"warning: {warning}", err=True)
     return document

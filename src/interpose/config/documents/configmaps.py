@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from interpose.config.documents.fields import FieldGroup, FlagField, Report, Texts, Unread
 from interpose.config.documents.policy import PolicyDocument, read_config_map
+from interpose.config.documents.policy_objects import OBJECT_POLICIES
 from interpose.config.documents.yaml import DocumentNode, parse_document, split_documents
 from interpose.core.policy.names import NAMES
 from interpose.errors import ConfigError
@@ -19,7 +20,7 @@ from interpose.errors import ConfigError
 KIND: Final = "ConfigMap"
 # The default of the agent.
 USUAL_NAME: Final = "cri-resmgr-config"
-_LISTS: Final = ("List", "ConfigMapList")
+_LISTS: Final = ("List", "ConfigMapList", *(f"{kind}List" for kind in OBJECT_POLICIES))
 _KEY: Final = re.compile(r"policy(\.|$)")
 _PLACE: Final = re.compile(r"ConfigMap key ([^:\s]+)")
 _MAP: Final = FieldGroup(

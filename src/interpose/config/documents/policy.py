@@ -113,7 +113,7 @@ def read_policy_document(node: DocumentNode, where: str) -> PolicyDocument:
         if name.lower() == _POLICY:
             warnings += _policy_warnings(child, where, _POLICY)
         else:
-            warnings.append(_ineffective(child, where, name))
+            warnings.append(ineffective(child, where, name))
     return replace(found or PolicyDocument(), warnings=tuple(warnings))
 
 
@@ -233,7 +233,7 @@ class _ConfigMap:
         report = Report(_position(key))
         options = read_options(policy, unfold(node, "", 1, report), "", report)
         self._settle(report)
-        self._warnings += [_ineffective(child, _position(key), name) for name, child in without_effect(policy, node)]
+        self._warnings += [ineffective(child, _position(key), name) for name, child in without_effect(policy, node)]
         return options
 
     def _parse(self, key: str, text: str) -> DocumentNode | None:
@@ -320,16 +320,22 @@ def _policy_warnings(node: DocumentNode, where: str, key: str) -> Iterator[str]:
     for name, child in node.entries:
         policy = NAMES.get(name.lower())
         if name.lower() in _OTHER_POLICIES:
-            yield _ineffective(child, where, f"{prefix}{name}")
+            yield ineffective(child, where, f"{prefix}{name}")
         elif policy is not None:
             for option, value in without_effect(policy, child):
-                yield _ineffective(value, where, f"{prefix}{name}.{option}")
+                yield ineffective(value, where, f"{prefix}{name}.{option}")
         elif name.lower() != "active":
-            for domain, value in child.entries:
-                if domain.lower() != "cpu":
-                    yield _ineffective(value, where, f"{prefix}{name}.{domain}")
+            yield from constraint_warnings(child, where, f"{prefix}{name}")
 
 
-def _ineffective(node: DocumentNode, where: str, key: str) -> str:
+def constraint_warnings(node: DocumentNode, where: str, key: str) -> Iterator[str]:
+    """Remarks about the parts of available or reserved resources that do nothing: all but CPUs."""
+    for domain, value in node.entries:
+        if domain.lower() != "cpu":
+            yield ineffective(value, where, f"{key}.{domain}")
+
+
+def ineffective(node: DocumentNode, where: str, key: str) -> str:
+    """The remark about a key that does nothing."""
     line = f" line {node.line}" if node.line else ""
     return f"{where}{line}: {key}: has no effect here"

@@ -28,6 +28,7 @@ MAX_DEPTH = 32
 _YAML_TAGS = {f"tag:yaml.org,2002:{tag}": tag for tag in ("str", "int", "float", "bool", "null", "map", "seq")} | {
     "tag:yaml.org,2002:timestamp": "str"  # JSON has no such type: a date without quotes is the text it is
 }
+_SCALARS: Mapping[type, str] = MappingProxyType({str: "str", int: "int", float: "float"})
 # What a tag is in the words of messages.
 TAG_NAMES: Mapping[str, str] = MappingProxyType(
     {
@@ -246,3 +247,20 @@ def _from_json(raw: Any, lines: Iterator[int], line: int, depth: int) -> Documen
 def _json_entries(raw: _Pairs, lines: Iterator[int], depth: int) -> Iterator[tuple[str, DocumentNode]]:
     for key, value in raw.pairs:
         yield key, _from_json(value, lines, next(lines), depth + 1)
+
+
+def make_document_node(value: Any, depth: int = 0) -> DocumentNode:
+    """A JSON value as a node of a document; RecursionError if it is nested too deeply."""
+    if depth > MAX_DEPTH:
+        raise RecursionError
+    if isinstance(value, Mapping):
+        return DocumentNode(
+            tag="map", entries=tuple((str(key), make_document_node(child, depth + 1)) for key, child in value.items())
+        )
+    if isinstance(value, list | tuple):
+        return DocumentNode(tag="list", items=tuple(make_document_node(child, depth + 1) for child in value))
+    if value is None:
+        return DocumentNode(tag="null", text="null")
+    if isinstance(value, bool):
+        return DocumentNode(tag="bool", text=str(value).lower())
+    return DocumentNode(tag=_SCALARS[type(value)], text=str(value))

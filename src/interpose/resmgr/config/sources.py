@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from interpose.config.documents.amounts import CpuAmount
-from interpose.config.documents.policy import PolicyDocument, read_config_map, read_policy_document
+from interpose.config.documents.policy import PolicyDocument
+from interpose.config.documents.policy_objects import read_policy_file, read_sent_config
 from interpose.config.documents.yaml import MAX_FILE_BYTES, parse_document, read_text
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
@@ -171,7 +172,7 @@ class Sources:
     def _of_agent(self, sent: AgentConfig, *, remember: bool) -> Configuration:
         if remember:
             self.watched = ()
-        document = read_config_map(sent.data, sent.node_name)
+        document = read_sent_config(sent.data, sent.node_name)
         return self._finish(document, f"agent of node {sent.node_name}", (), remember=remember)
 
     def _read(self, path: str) -> PolicyDocument:
@@ -184,7 +185,7 @@ class Sources:
             raise ConfigError([f"{where}: {doubt}" for doubt in doubts])
         text = read_text(path, MAX_FILE_BYTES)
         # Whatever the name ends in: those of the old software end in .cfg.
-        return read_policy_document(parse_document(text, where, json_only=path.endswith(".json")), where)
+        return read_policy_file(parse_document(text, where, json_only=path.endswith(".json")), where)
 
     # -- what documents leave open
 

@@ -4,10 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from interpose.cli.agent.documents import check_document, make_document_node
-from interpose.config.documents.yaml import DocumentNode
+from interpose.cli.agent.documents import check_document
 
 SAMPLE = json.loads((Path(__file__).parents[4] / "samples" / "nodeslo" / "node-state.json").read_text())
 
@@ -34,20 +31,3 @@ def test_nested_too_deeply() -> None:
     for _ in range(100):
         deep = {"a": deep}
     assert check_document({"kind": "NodeSLO", "spec": deep}) == ("NodeSLO: is nested too deeply",)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        ("x", DocumentNode(tag="str", text="x")),
-        (True, DocumentNode(tag="bool", text="true")),
-        (3, DocumentNode(tag="int", text="3")),
-        (1.5, DocumentNode(tag="float", text="1.5")),
-        (None, DocumentNode(tag="null", text="null")),
-        ([1], DocumentNode(tag="list", items=(DocumentNode(tag="int", text="1"),))),
-        ({"a": "b"}, DocumentNode(tag="map", entries=(("a", DocumentNode(tag="str", text="b")),))),
-    ],
-)
-def test_values_as_documents_have_them(value: Any, expected: DocumentNode) -> None:
-    """Without lines."""
-    assert make_document_node(value) == expected

@@ -109,3 +109,42 @@ def test_pools_are_known_list_by_list() -> None:
         "pools.a.cpuLists[0]": ("0-1 of socket 0", "file f.yaml:5"),
         "pools.a.cpuLists[1]": ("2-3 of socket 0", "file f.yaml:6"),
     }
+
+
+OBJECT = """\
+apiVersion: config.nri/v1alpha1
+kind: BalloonsPolicy
+metadata: {name: default, namespace: ns}
+spec:
+  reservedResources: {cpu: 750m}
+  pinmemory: false
+  log: {source: true}
+"""
+
+
+def test_the_object_of_a_policy_is_a_document() -> None:
+    """Its values have the keys that they have in a document, with the lines of the spec."""
+    reading = read_policy(source(OBJECT), NOWHERE)
+    assert reading.kind == "BalloonsPolicy"
+    assert said(reading) == {
+        "policy.ReservedResources.CPU": ("750m", "file f.yaml:5"),
+        "policy.balloons.pinMemory": ("false", "file f.yaml:6"),
+    }
+    assert [warning.partition(": has no effect")[0] for warning in reading.warnings] == ["file f.yaml line 7: spec.log"]
+
+
+def test_objects_of_policies_may_stand_in_a_manifest() -> None:
+    """Each is a part with its own title, and every mistake is told."""
+    lists = "kind: List\napiVersion: v1\nitems:\n- {apiVersion: config.nri/v1alpha1, kind: BalloonsPolicy, spec: {}}\n"
+    reading = read_config_maps(source(f"{MAP}---\n{OBJECT}---\n{lists}---\nkind: Pod\napiVersion: v1\n"), NOWHERE)
+    assert reading.kind == "ConfigMap and BalloonsPolicy"
+    assert [part.title for part in reading.parts] == ["ConfigMap m", "BalloonsPolicy ns/default", "BalloonsPolicy"]
+    assert reading.note == "not looked at: Pod"
+    assert len(reading.warnings) == 1
+    wrong = OBJECT.replace("pinmemory", "pinmemry")
+    with pytest.raises(ConfigError) as caught:
+        read_config_maps(source(f"{wrong}---\n{wrong}"), NOWHERE)
+    assert [problem.partition(": spec")[0] for problem in caught.value.problems] == [
+        "file f.yaml line 6",
+        "file f.yaml line 14",
+    ]

@@ -47,7 +47,7 @@ def test_every_problem_is_told_with_its_place(write: Any) -> None:
 
 def test_what_has_no_effect_is_a_warning(write: Any) -> None:
     """The file is fine."""
-    path = write("a.yaml", "policy: {Active: static, memtier: {}}\nlogger: {}\n")
+    path = write("a.yaml", "policy: {Active: static, eda: {}}\nlogger: {}\n")
     result = validate(path)
     assert (result.exit_code, result.output.count("has no effect here")) == (0, 2)
 

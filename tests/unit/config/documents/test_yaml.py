@@ -4,10 +4,19 @@ import os
 import threading
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from interpose.config.documents.yaml import MAX_FILE_BYTES, DocumentNode, read_document, read_text, split_documents
+from interpose.config.documents.yaml import (
+    MAX_DEPTH,
+    MAX_FILE_BYTES,
+    DocumentNode,
+    make_document_node,
+    read_document,
+    read_text,
+    split_documents,
+)
 from interpose.errors import ConfigError
 
 
@@ -186,3 +195,29 @@ def test_a_key_with_a_block_under_it_has_its_own_line(tmp_path: Path) -> None:
     """Not that of the block's first line, which is one further down."""
     text = "a: 1\nlimit:\n  # a comment\n  b:\n    - c: 1\n    - d:\n        e: 2\n"
     assert _lines(_read(tmp_path, "a.yaml", text)) == [("a", 1), ("limit", 2), ("b", 4), ("c", 5), ("d", 6), ("e", 7)]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("x", DocumentNode(tag="str", text="x")),
+        (True, DocumentNode(tag="bool", text="true")),
+        (3, DocumentNode(tag="int", text="3")),
+        (1.5, DocumentNode(tag="float", text="1.5")),
+        (None, DocumentNode(tag="null", text="null")),
+        ([1], DocumentNode(tag="list", items=(DocumentNode(tag="int", text="1"),))),
+        ({"a": "b"}, DocumentNode(tag="map", entries=(("a", DocumentNode(tag="str", text="b")),))),
+    ],
+)
+def test_values_as_documents_have_them(value: Any, expected: DocumentNode) -> None:
+    """Without lines."""
+    assert make_document_node(value) == expected
+
+
+def test_values_nested_too_deeply() -> None:
+    """Nobody means that."""
+    deep: Any = 1
+    for _ in range(MAX_DEPTH + 2):
+        deep = [deep]
+    with pytest.raises(RecursionError):
+        make_document_node(deep)

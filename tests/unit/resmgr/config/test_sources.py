@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from interpose.config.documents.amounts import CpuAmount
+from interpose.config.documents.policy_objects import OBJECT_KEY
 from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
+from interpose.core.policy.constraints import ExcludedCpus
 from interpose.core.policy.static.options import StaticOptions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.errors import ConfigError
@@ -35,11 +37,13 @@ class Machine:
             pools_are_missing=self.pools_are_missing,
         )
 
-    def resolve(self, amount: CpuAmount, where: str) -> CpuSet | int:
+    def resolve(self, amount: CpuAmount, where: str) -> CpuSet | ExcludedCpus | int:
         if amount.cgroup is not None:
             if amount.cgroup not in self.cgroups:
                 raise ConfigError(f"{where}: cgroup {amount.cgroup} has no CPUs")
             return self.cgroups[amount.cgroup]
+        if amount.excluded is not None:
+            return ExcludedCpus(amount.excluded)
         return amount.cpus if amount.cpus is not None else amount.milli or 0
 
     def load_pools(self, options: PoolsOptions) -> PoolsOptions:
@@ -97,6 +101,29 @@ def test_a_file_counts(file: Path, kind: str) -> None:
         policy="static", reserved=750, options=StaticOptions(relaxed_isolation=True), origin=f"file {file}"
     )
     assert found.watched == (str(file),)
+
+
+OBJECT = """\
+{"apiVersion": "config.nri/v1alpha1", "kind": "BalloonsPolicy", "metadata": {"namespace": "ns", "name": "default"},
+ "spec": {"reservedResources": {"cpu": "exclude-cpuset:2-7"}}}
+"""
+
+
+def test_an_object_of_a_policy_counts_as_a_file(tmp_path: Path) -> None:
+    """In the place of a document."""
+    path = tmp_path / "policy.yaml"
+    path.write_text(OBJECT)
+    found = sources(config=path).current()
+    assert (found.policy, found.reserved) == ("balloons", ExcludedCpus(CpuSet.parse("2-7")))
+
+
+def test_an_object_of_a_policy_that_an_agent_sent_is_remembered() -> None:
+    """At the next start it is read again, and mistakes name the object."""
+    found = sources(sent=AgentConfig(node_name="n1", data={OBJECT_KEY: OBJECT})).load_initial()
+    assert (found.policy, found.origin) == ("balloons", "agent of node n1")
+    wrong = AgentConfig(node_name="n1", data={OBJECT_KEY: OBJECT.replace("reserved", "reservd")})
+    with pytest.raises(ConfigError, match=r"BalloonsPolicy ns/default: spec\.reservdResources: is not a known key"):
+        sources().preview_agent_config(wrong)
 
 
 def test_settings_beat_the_file(file: Path) -> None:
