@@ -28,7 +28,7 @@ _GO_UNITS: Final[Mapping[str, float]] = MappingProxyType(
 )
 
 _NO_TRACE: Final = "tracing is not available; the admin socket has metrics"
-_NO_TOPOLOGY: Final = "the policy topology-aware is not available yet"
+_NO_FAKE_HINT: Final = "has no effect; hints come from the machine"
 _ONE_LOG: Final = "has no effect; the log has one form for all sources"
 _STDERR: Final = "has no effect; the log goes to standard error"
 
@@ -140,6 +140,23 @@ FLAGS: Final[Mapping[str, ResmgrFlag]] = MappingProxyType(
         "static-policy-relaxed-isolation": ResmgrFlag(
             "isolated CPUs first, whoever asks", key="policy.static_relaxed_isolation", switch=True
         ),
+        "topology-aware-pin-cpu": ResmgrFlag(
+            "keep containers on the CPUs of their pool", "true", "policy.topology_pin_cpu", switch=True
+        ),
+        "topology-aware-pin-memory": ResmgrFlag(
+            "keep containers on memory nodes of their pool", "true", "policy.topology_pin_memory", switch=True
+        ),
+        "topology-aware-prefer-isolated-cpus": ResmgrFlag(
+            "isolated CPUs for containers that get one CPU of their own",
+            "true",
+            "policy.topology_prefer_isolated",
+            switch=True,
+        ),
+        "topology-aware-prefer-shared-cpus": ResmgrFlag(
+            "CPUs of its own only for a container that asks for them by an annotation",
+            key="policy.topology_prefer_shared",
+            switch=True,
+        ),
         "static-pools-conf-file": ResmgrFlag("YAML file with the pools of static-pools", key="policy.pools_file"),
         "static-pools-conf-dir": ResmgrFlag(
             "directory with the pools, as CMK makes it (there is a default: /etc/cmk)",
@@ -201,15 +218,7 @@ FLAGS: Final[Mapping[str, ResmgrFlag]] = MappingProxyType(
         ),
         # What is not there.
         **_ignored(_NO_TRACE, "trace", "trace-jaeger-collector", "trace-jaeger-agent", "trace-prometheus-metrics"),
-        **_ignored(
-            _NO_TOPOLOGY,
-            "topology-aware-pin-cpu",
-            "topology-aware-pin-memory",
-            "topology-aware-prefer-isolated-cpus",
-            "topology-aware-prefer-shared-cpus",
-            switch=True,
-        ),
-        **_ignored(_NO_TOPOLOGY, "topology-aware-fake-hint"),
+        **_ignored(_NO_FAKE_HINT, "topology-aware-fake-hint"),
         **_ignored("has no effect; metrics are made when they are asked for", "metrics-interval"),
         "rebalance-interval": ResmgrFlag(
             "how often dynamic-pools fits its pools to the load; 0 is never",

@@ -52,6 +52,10 @@ class PolicySettings:
     config_socket: str = "none"
     agent_socket: str = "none"
     static_relaxed_isolation: bool = False
+    topology_pin_cpu: bool = True
+    topology_pin_memory: bool = True
+    topology_prefer_isolated: bool = True
+    topology_prefer_shared: bool = False
     pools_file: str = ""
     pools_dir: str = ""
     pools_label_node: bool = False

@@ -49,6 +49,26 @@ _OVERRIDES: Final[Mapping[str, tuple[_Override, ...]]] = MappingProxyType(
                 lambda options, value: replace(options, relaxed_isolation=value),
             ),
         ),
+        "topology-aware": (
+            _Override(
+                "topology_pin_cpu", {"PinCPU": "pin_cpu"}, lambda options, value: replace(options, pin_cpu=value)
+            ),
+            _Override(
+                "topology_pin_memory",
+                {"PinMemory": "pin_memory"},
+                lambda options, value: replace(options, pin_memory=value),
+            ),
+            _Override(
+                "topology_prefer_isolated",
+                {"PreferIsolatedCPUs": "prefer_isolated"},
+                lambda options, value: replace(options, prefer_isolated=value),
+            ),
+            _Override(
+                "topology_prefer_shared",
+                {"PreferSharedCPUs": "prefer_shared"},
+                lambda options, value: replace(options, prefer_shared=value),
+            ),
+        ),
         "static-pools": (
             _Override("pools_dir", _POOL_PATHS, lambda options, value: replace(options, conf_file="", conf_dir=value)),
             _Override("pools_file", _POOL_PATHS, lambda options, value: replace(options, conf_file=value)),

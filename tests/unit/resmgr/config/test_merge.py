@@ -10,6 +10,7 @@ from interpose.config.relay.settings import PolicySettings
 from interpose.core.model.cpuset import CpuSet
 from interpose.core.policy.static.options import StaticOptions, StaticPlusOptions
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
+from interpose.core.policy.topology_aware.options import TopologyAwareOptions
 from interpose.errors import ConfigError
 from interpose.resmgr.config.merge import Draft, combine
 
@@ -182,3 +183,24 @@ def test_an_amount_does_not_say_which_cpus_are_available() -> None:
     """An amount as available CPUs is refused by its name."""
     with pytest.raises(ConfigError, match=r"available CPUs: 2000m is an amount, it must say which CPUs"):
         combined(PolicyDocument(available=CpuAmount(milli=2000)))
+
+
+def test_flags_of_topology_aware_beat_a_document() -> None:
+    """Each by itself; what no flag says is as in the document."""
+    document = PolicyDocument(
+        active="topology-aware",
+        options={"topology-aware": TopologyAwareOptions(pin_cpu=False, colocate_pods=True)},
+    )
+    found = combined(
+        document,
+        topology_pin_cpu=True,
+        topology_pin_memory=False,
+        topology_prefer_isolated=False,
+        topology_prefer_shared=True,
+    )
+    assert found.options == TopologyAwareOptions(
+        pin_memory=False, prefer_isolated=False, prefer_shared=True, colocate_pods=True
+    )
+    assert found.notes == (
+        "document: policy.topology-aware.PinCPU: has no effect, flag --topology_pin_cpu counts before it",
+    )
