@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from interpose.config.documents.policy import read_config_map
-from interpose.kube.agent.configmap_choice import ConfigChoice, ObservedObject, choose
+from interpose.kube.agent.config_choice import ConfigChoice, ObservedObject, choose
 from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.pusher import Pusher
 from interpose.kube.agent.relay_client import RelayClient

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.client.api import CONFIG_MAPS, NODE_SLOS, NODES, ApiError, PatchKind, WatchChange
+from interpose.kube.client.api import BALLOONS_POLICIES, CONFIG_MAPS, NODE_SLOS, NODES, ApiError, PatchKind, WatchChange
 from tests.support.kube.clusters import VARIABLE, Cluster, open_cluster, why_not
 
 
@@ -230,6 +230,36 @@ async def test_a_custom_resource(cluster: Cluster) -> None:
     with pytest.raises(ApiError) as caught:
         await cluster.api.patch(NODE_SLOS, cluster.node, patch, kind=PatchKind.STRATEGIC)
     assert caught.value.code == 415
+
+
+async def test_nodes_write_their_entries_into_one_status(cluster: Cluster) -> None:
+    """A merge patch of one leaves those of others, and null takes one away; none counts as a generation."""
+    name = cluster.name("status")
+    body = {
+        "apiVersion": BALLOONS_POLICIES.api_version,
+        "kind": BALLOONS_POLICIES.kind,
+        "metadata": {"name": name, "namespace": cluster.namespace},
+        "spec": {"reservedResources": {"cpu": "750m"}},
+    }
+    try:
+        made = await cluster.create(BALLOONS_POLICIES, body, namespace=cluster.namespace)
+    except ApiError as error:
+        if error.code == 404:
+            pytest.skip("this cluster does not know BalloonsPolicies: apply deploy/crds/policies first")
+        raise
+    entries: dict[str, Any] = {node: {"status": "Success", "generation": 1, "errors": ""} for node in ("n1", "n2")}
+    found: Any = {}
+    for change in (*({node: entry} for node, entry in entries.items()), {"n1": None}):
+        found = await cluster.api.patch(
+            BALLOONS_POLICIES,
+            name,
+            {"status": {"nodes": change}},
+            kind=PatchKind.MERGE,
+            namespace=cluster.namespace,
+            subresource="status",
+        )
+    assert found["status"]["nodes"] == {"n2": entries["n2"]}
+    assert found["metadata"]["generation"] == made["metadata"]["generation"]
 
 
 async def test_a_custom_resource_has_to_say_what_it_is(cluster: Cluster) -> None:

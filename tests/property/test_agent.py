@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from interpose.config.documents.policy import PolicyDocument, read_config_map
 from interpose.errors import ConfigError
-from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, ObservedObject, SelectedConfig, choose
+from interpose.kube.agent.config_choice import ChoiceResult, ConfigChoice, ObservedObject, SelectedConfig, choose
 from interpose.kube.agent.push_state import Push, PushPhase, PushPlan
 
 # -- which keys

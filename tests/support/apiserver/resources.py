@@ -8,7 +8,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from interpose.kube.client.api import CONFIG_MAPS, EVENTS, MUTATING_WEBHOOKS, NODE_SLOS, NODES, SECRETS, Resource
+from interpose.kube.client.api import (
+    BALLOONS_POLICIES,
+    CONFIG_MAPS,
+    EVENTS,
+    MUTATING_WEBHOOKS,
+    NODE_SLOS,
+    NODES,
+    SECRETS,
+    TOPOLOGY_AWARE_POLICIES,
+    Resource,
+)
 
 
 class NameRule(StrEnum):
@@ -183,6 +193,8 @@ KINDS: Final[tuple[Kind, ...]] = (
         short=("promrule",),
     ),
     Kind(resource=NODE_SLOS, status=_DROPPED, custom=True, generation=True),
+    Kind(resource=TOPOLOGY_AWARE_POLICIES, status=_DROPPED, custom=True, generation=True),
+    Kind(resource=BALLOONS_POLICIES, status=_DROPPED, custom=True, generation=True),
 )
 
 BY_RESOURCE: Final[Mapping[Resource, Kind]] = {kind.resource: kind for kind in KINDS}

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from interpose.cli.common.admin_client import ask
-from interpose.kube.client.api import CONFIG_MAPS, EVENTS, NODE_SLOS, NODES, Object
+from interpose.kube.client.api import BALLOONS_POLICIES, CONFIG_MAPS, EVENTS, NODE_SLOS, NODES, Object, Resource
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from tests.support.apiserver.server import ApiServer
 from tests.support.lab.processes import Child
@@ -27,6 +27,7 @@ NODE = "n1"
 NAMESPACE = "kube-system"
 MAP = "cri-resmgr-config"
 GROUP_LABEL = "cri-resource-manager.intel.com/group"
+OBJECT_GROUP_LABEL = "config.nri/group"
 # Edits of tests follow each other faster than those of people, and nobody waits half a minute for a grace.
 QUICK = ("--push-interval", "0", "--missing-grace", "1s")
 _PROBE = 30.0  # seconds, on a busy machine
@@ -99,6 +100,24 @@ class Cluster:
         """Delete one."""
         self.server.remove(CONFIG_MAPS, name, namespace=NAMESPACE)
 
+    def apply(
+        self, spec: Mapping[str, Any], name: str = "default", *, resource: Resource = BALLOONS_POLICIES
+    ) -> Object:
+        """Make the object of a policy what it shall be; its status stays."""
+        body = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": dict(spec),
+        }
+        return self.server.put(resource, body)
+
+    def statuses(self, name: str = "default", *, resource: Resource = BALLOONS_POLICIES) -> Mapping[str, Any]:
+        """What nodes say in the status of an object, by node."""
+        found: Mapping[str, Any] = self.server.get(resource, name, namespace=NAMESPACE).get("status", {})
+        nodes: Mapping[str, Any] = found.get("nodes", {})
+        return nodes
+
     def rule(self, spec: Mapping[str, Any]) -> Object:
         """Make the NodeSLO of the node what it shall be."""
         body = {
@@ -110,9 +129,10 @@ class Cluster:
         return self.server.put(NODE_SLOS, body)
 
     def label(self, **labels: str) -> None:
-        """Set labels of the node; `group` is the one that says which group it is in, and an empty one is removed."""
+        """Set labels of the node; `group` and `object_group` say which groups it is in, and an empty one is removed."""
         node = self.node
-        said = {GROUP_LABEL if key == "group" else key: value for key, value in labels.items()}
+        groups = {"group": GROUP_LABEL, "object_group": OBJECT_GROUP_LABEL}
+        said = {groups.get(key, key): value for key, value in labels.items()}
         merged = {**node["metadata"].get("labels", {}), **said}
         kept = {key: value for key, value in merged.items() if value}
         self.server.put(NODES, {**node, "metadata": {**node["metadata"], "labels": kept}})

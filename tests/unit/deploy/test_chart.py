@@ -25,7 +25,9 @@ EVERYTHING: Mapping[str, Any] = {
     "commonLabels": {"team": "platform"},
     "podAnnotations": {"example.org/x": "y"},
     "imagePullSecrets": [{"name": "pull"}],
+    "crds": {"policies": True},
     "rbac": {"nodeGuard": True},
+    "agent": {"policyObjects": ["BalloonsPolicy", "TopologyAwarePolicy"]},
     "webhook": {"networkPolicy": {"enabled": True}, "tolerations": [{"operator": "Exists"}]},
     "hookserver": {
         "extraArgs": ["--mode=standalone"],
@@ -185,20 +187,24 @@ def test_chart_and_kustomization_give_the_same_objects(chart: Chart, self_signed
 
 
 def test_options_are_the_same_too(chart: Chart, deploy: Path) -> None:
-    """Network policy, node guard and cert-manager, switched on by values."""
+    """Network policy, node guard, objects of policies and cert-manager, switched on by values."""
     values = {
+        "crds": {"policies": True},
         "rbac": {"nodeGuard": True},
+        "agent": {"policyObjects": ["BalloonsPolicy"]},
         "webhook": {"networkPolicy": {"enabled": True}, "certificates": {"source": "certManager"}},
     }
     rendered = by_identity(map(normal, chart.manifests(values)))
     expected = [
         *kustomized(deploy / "kustomize/options/network-policy"),
         *kustomized(deploy / "kustomize/options/node-guard"),
+        *kustomized(deploy / "kustomize/options/policy-objects"),
+        *kustomized(deploy / "crds/policies"),
         *(one for one in kustomized(deploy / "kustomize/overlays/cert-manager") if "cert-manager" in one["apiVersion"]),
     ]
     webhook = rendered[Identity("MutatingWebhookConfiguration", "", "interpose")]
 
-    assert len(expected) == 5
+    assert len(expected) == 11
     for document in map(normal, expected):
         assert rendered[identity(document)] == document
     assert webhook["metadata"]["annotations"] == {
@@ -210,6 +216,8 @@ def test_options_are_the_same_too(chart: Chart, deploy: Path) -> None:
     ("copy", "original"),
     [
         ("files/nodeslo.yaml", "crds/nodeslo.yaml"),
+        ("files/topologyawarepolicy.yaml", "crds/policies/topologyawarepolicy.yaml"),
+        ("files/balloonspolicy.yaml", "crds/policies/balloonspolicy.yaml"),
         ("files/prometheus-rules.yaml", "monitoring/prometheus-rules.yaml"),
         ("files/grafana-dashboard.json", "monitoring/grafana-dashboard.json"),
     ],
@@ -278,6 +286,8 @@ def test_the_agent_may_read_the_maps_it_is_given(chart: Chart) -> None:
     }
     arguments = agent["spec"]["template"]["spec"]["containers"][0]["args"]
     assert {"--config-namespace=ns", "--config-map=conf"} <= set(arguments)
+    assert "--config-sources=BalloonsPolicy,TopologyAwarePolicy,ConfigMap" in arguments
+    assert Identity("Role", "ns", "interpose-agent-policies") in found
 
 
 def test_an_own_certificate_must_be_named(chart: Chart) -> None:

@@ -7,7 +7,8 @@ import pytest
 from interpose.config.agent.settings import AgentSettings
 from interpose.config.documents.policy import read_config_map
 from interpose.core.policy.static.options import StaticOptions
-from interpose.kube.agent.configmap_choice import map_names
+from interpose.kube.agent.config_kinds import ConfigKind
+from interpose.kube.client.api import CONFIG_MAPS
 from tests.support.kube.kube_schema import manifest_problems
 from tests.support.kube.plain_documents import read_documents
 
@@ -32,7 +33,7 @@ def test_a_sample_is_a_map_that_relays_accept(name: str) -> None:
 
 def test_the_samples_are_the_maps_that_agents_look_for() -> None:
     """One of each, in the order in which they count."""
-    assert map_names(AgentSettings().config.map, "node-1", "batch") == NAMES
+    assert ConfigKind(resource=CONFIG_MAPS, base=AgentSettings().config.map).names("node-1", "batch") == NAMES
     assert {path.stem for path in SAMPLES.glob("*.yaml")} == set(NAMES)
 
 

@@ -20,7 +20,9 @@ FOLDERS = (
     "kustomize/overlays/cert-manager",
     "kustomize/options/network-policy",
     "kustomize/options/node-guard",
+    "kustomize/options/policy-objects",
     "crds",
+    "crds/policies",
 )
 OVERLAYS = ("kustomize/overlays/self-signed", "kustomize/overlays/cert-manager")
 # Of cert-manager; everything else is Kubernetes' own.
@@ -104,7 +106,7 @@ def test_options_belong_to_what_they_restrict(deploy: Path) -> None:
     """Beside an overlay they name what is there, and nothing twice."""
     everything = [
         document
-        for name in ("overlays/self-signed", "options/network-policy", "options/node-guard")
+        for name in ("overlays/self-signed", "options/network-policy", "options/node-guard", "options/policy-objects")
         for document in kustomized(deploy / "kustomize" / name)
     ]
     found = by_identity(everything)

@@ -202,3 +202,51 @@ def test_it_sees_updates_of_nodes_and_their_status(deploy: Path) -> None:
     assert (rule["resources"], rule["operations"]) == (["nodes", "nodes/status"], ["UPDATE"])
     assert policy["spec"]["failurePolicy"] == "Fail"
     assert binding["spec"]["validationActions"] == ["Deny"]
+
+
+# -- objects of policies
+
+OTHER: Document = {"status": "Success", "generation": 1, "errors": ""}
+ENTRIES = "an agent may change the entry of the node it runs on, and no other"
+REST = "of the status an agent may change entries of nodes only"
+
+
+@pytest.fixture(scope="module")
+def status_guard(deploy: Path) -> Guard:
+    """That of objects of policies."""
+    return Guard(read_documents(deploy / "kustomize/options/node-guard/policy-status.yaml")[0])
+
+
+def entries(**status: Any) -> Document:
+    """An object with this status."""
+    return {"metadata": {"name": "default"}, "spec": {}, **({"status": status} if status else {})}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (entries(), entries(nodes={"n1": OTHER})),
+        (entries(nodes={"n2": OTHER}), entries(nodes={"n1": {}, "n2": OTHER})),
+        (entries(nodes={"n1": OTHER, "n2": OTHER}), entries(nodes={"n2": OTHER})),
+    ],
+)
+def test_an_agent_can_write_its_entry_and_take_it_back(status_guard: Guard, old: Document, new: Document) -> None:
+    """Whether there are others or not; another node may not do it for it."""
+    assert status_guard.refusals(old, new, extra={NODE_OF_TOKEN: ["n1"]}) == []
+    assert status_guard.refusals(old, new, extra={NODE_OF_TOKEN: ["n3"]}) == [ENTRIES]
+    assert status_guard.refusals(old, new) == [ENTRIES]
+
+
+@pytest.mark.parametrize(
+    ("new", "refusal"),
+    [
+        (entries(nodes={"n2": {}}), ENTRIES),
+        (entries(nodes={}), ENTRIES),
+        (entries(nodes={"n2": OTHER, "n3": OTHER}), ENTRIES),
+        (entries(nodes={"n2": OTHER}, more=1), REST),
+    ],
+)
+def test_what_is_others_in_a_status_is_refused(status_guard: Guard, new: Document, refusal: str) -> None:
+    """Changed, taken away, added; and what is no entry."""
+    assert status_guard.refusals(entries(nodes={"n2": OTHER}), new, extra={NODE_OF_TOKEN: ["n1"]}) == [refusal]
+    assert not status_guard.asked("somebody")

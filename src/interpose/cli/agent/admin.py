@@ -4,12 +4,13 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from interpose.cli.agent.parts import AgentParts
+from interpose.cli.agent.parts import AgentParts, report_kinds
 from interpose.cli.common.daemon_views import DaemonViews
 from interpose.config.agent.settings import AgentSettings
 from interpose.config.agent.table import AGENT
 from interpose.config.effective import config_answer
-from interpose.kube.agent.configmap_choice import ObservedObject, SelectedConfig
+from interpose.kube.agent.config_choice import ObservedObject, SelectedConfig
+from interpose.kube.agent.config_kinds import ConfigSource
 from interpose.kube.agent.metrics import (
     api_collector,
     config_collector,
@@ -52,7 +53,7 @@ class AgentViews(DaemonViews):
             found.append(config_collector(parts.pusher, parts.relay))
         if parts.feed is not None:
             found.append(feed_collector(parts.feed))
-        found.append(report_collector(parts.reporter, self._settings.report))
+        found.append(report_collector(parts.reporter, report_kinds(self._settings)))
         if parts.served is not None:
             found.append(service_collector(parts.served))
         return [*found, log_collector(self._log), process_collector()]
@@ -87,10 +88,10 @@ class AgentViews(DaemonViews):
                 "relay": None
                 if parts.relay is None
                 else {"socket": parts.relay.path, "up": parts.relay.up, "error": parts.relay.last_error},
-                "config_maps": [self._map(config_map) for config_map in parts.watches.maps],
+                "config_maps": [self._config_object(observed) for observed in parts.watches.configs],
                 "nodeslo": self._nodeslo(),
                 "reports": {
-                    "kinds": list(self._settings.report),
+                    "kinds": list(report_kinds(self._settings)),
                     "pending": list(parts.reporter.pending),
                     "problems": dict(parts.reporter.problems),
                 },
@@ -123,11 +124,16 @@ class AgentViews(DaemonViews):
             "pushes": dict(parts.pusher.outcomes),
         }
 
-    def _map(self, observed: ObservedObject) -> dict[str, Any]:
+    def _config_object(self, observed: ObservedObject) -> dict[str, Any]:
         chosen = self._parts.watches.choice.chosen
-        namespace = self._settings.config.namespace
-        counts = chosen is not None and chosen.source == f"{namespace}/{observed.name}"
-        return {"name": observed.name, "namespace": namespace, "counts": counts, **self._object(observed)}
+        source = ConfigSource(observed.kind, self._settings.config.namespace, observed.name)
+        return {
+            "kind": source.kind,
+            "name": source.name,
+            "namespace": source.namespace,
+            "counts": chosen is not None and chosen.source == str(source),
+            **self._object(observed),
+        }
 
     @staticmethod
     def _object(observed: ObservedObject) -> dict[str, Any]:
@@ -158,6 +164,7 @@ def _config_json(config: SelectedConfig | None) -> dict[str, Any] | None:
         return None
     return {
         "name": config.source,
+        "title": config.title,
         "version": config.version,
         "keys": sorted(config.data),
         "digest": config.digest,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from interpose.config.agent.settings import AgentSettings
 from interpose.config.load import LoadedSettings
 from interpose.errors import ConfigError
-from interpose.kube.agent.configmap_choice import is_name
+from interpose.kube.agent.config_kinds import is_name
 
 if TYPE_CHECKING:
     from interpose.kube.client.access import Access

@@ -5,15 +5,17 @@ writes them to the cluster. Parts that the settings turn off are not made, and n
 """
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from interpose import __version__
 from interpose.config.agent.settings import AgentSettings
+from interpose.kube.agent.config_kinds import ConfigKind, ConfigSource, config_kinds
 from interpose.kube.agent.report import config_problem, reported_source
 from interpose.kube.agent.reporter import Reporter
 from interpose.kube.agent.watches import NodeWatches
 from interpose.kube.client.access import Access
-from interpose.kube.client.api import Object
+from interpose.kube.client.api import CONFIG_MAPS, Object
 from interpose.kube.client.client import KubeClient
 from interpose.net.grpc.transport import Hub
 from interpose.tasks import TaskBag
@@ -36,9 +38,16 @@ class AgentParts:
         self, settings: AgentSettings, node: str, access: Access, service_socket: "BoundSocket | None"
     ) -> None:
         self.node = node
+        self._namespace = settings.config.namespace
         self.hub = Hub()
         self.api = KubeClient(access, timeout=settings.api.timeout, user_agent=f"interpose-agent/{__version__}")
-        self.reporter = Reporter(self.api, node=node, observed_node=self._observed_node, kinds=settings.report)
+        self.reporter = Reporter(
+            self.api,
+            node=node,
+            observed_node=self._observed_node,
+            observed_objects=self._observed_objects,
+            kinds=report_kinds(settings),
+        )
         self.relay: RelayClient | None = None
         self.pusher: Pusher | None = None
         if settings.pushes:
@@ -47,10 +56,10 @@ class AgentParts:
             self.api,
             node=node,
             namespace=settings.config.namespace,
-            base=settings.config.map,
-            group_label=settings.config.group_label,
+            kinds=_config_kinds(settings),
             slo=settings.feeds,
             on_choice=None if self.pusher is None else self.pusher.consider,
+            on_config=self.reporter.poke,
             on_node=self._on_node,
             on_slo=self._on_slo,
             went_by=self._went_by,
@@ -109,7 +118,7 @@ class AgentParts:
         """Why the node does not have the configuration of the cluster; empty if it has, or gets none by us."""
         if self.pusher is None:
             return ""
-        return config_problem(self.watches.choice, self.pusher.state, self.watches.maps)
+        return config_problem(self.watches.choice, self.pusher.state, self.watches.configs)
 
     # -- events
 
@@ -123,12 +132,20 @@ class AgentParts:
             self.feed.poke()
 
     def _went_by(self, node: Object | None) -> str | None:
-        """The map that this node goes by: as we know it, else as the agent before us noted it on the Node."""
+        """The object that this node goes by: as we know it, else as the agent before us noted it on the Node."""
         own = self.pusher.went_by if self.pusher is not None else None
         return reported_source(node) if own is None and node is not None else own
 
     def _observed_node(self) -> Object | None:
         return self.watches.node.object
+
+    def _observed_objects(self) -> Mapping[ConfigSource, Object]:
+        """The objects of policies that are there, those of every kind that is followed."""
+        return {
+            ConfigSource(observed.kind, self._namespace, observed.name): observed.object
+            for observed in self.watches.configs
+            if observed.kind != CONFIG_MAPS.kind and observed.object is not None
+        }
 
     def _fresh_node(self) -> Object | None:
         """The Node as it is now; None while the watch has a problem."""
@@ -175,6 +192,23 @@ class AgentParts:
         from interpose.kube.agent.node_service import AgentSocket, NodeService
 
         # Clients of the service may not give the node another configuration.
-        names = Writable(patterns=settings.service.allow_keys, reserved=(settings.config.group_label,))
+        labels = (settings.config.group_label, *settings.config.object_group_labels)
+        names = Writable(patterns=settings.service.allow_keys, reserved=labels)
         service = NodeService(self.api, self.node, self._health, followed=self._fresh_node, names=names)
         return AgentSocket(bound, service, hub=self.hub, uids=settings.service.allow_uids or None)
+
+
+def report_kinds(settings: AgentSettings) -> tuple[str, ...]:
+    """The kinds of reports that are made: objects have a status only where they are followed."""
+    return tuple(kind for kind in settings.report if kind != "status" or settings.follows_objects)
+
+
+def _config_kinds(settings: AgentSettings) -> tuple[ConfigKind, ...]:
+    """The kinds of objects that may be the configuration; none if no relay gets it."""
+    config = settings.config
+    return config_kinds(
+        config.sources if settings.pushes else (),
+        base=config.map,
+        group_label=config.group_label,
+        object_labels=config.object_group_labels,
+    )

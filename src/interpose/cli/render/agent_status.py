@@ -10,14 +10,15 @@ from interpose.cli.render.text import WIDTH, flat, group, groups, or_dash, sente
 
 _INDENT: Final = "  "
 _COUNTS: Final = "->"
+_MAP: Final = "ConfigMap"
 _SECONDS: Final = ((86400, "d"), (3600, "h"), (60, "m"))
 # What a state means to somebody who has not read the manual.
 _STATES: Final[Mapping[str, str]] = {
     "waiting": "waiting: it is not known yet what the cluster wants, or whether the relay took it",
     "applied": "applied: the relay has what the cluster wants",
     "withdrawn": "withdrawn: the cluster has no configuration, the relay uses its own",
-    "kept": "kept: no ConfigMap is to be seen, what was in force before stays",
-    "forbidden": "forbidden: the ConfigMap that counts may not be read, what was in force before stays",
+    "kept": "kept: no configuration is to be seen, what was in force before stays",
+    "forbidden": "forbidden: the object that counts may not be read, what was in force before stays",
     "rejected": "rejected: what was in force before stays",
     "unreachable": "unreachable: the relay does not answer",
 }
@@ -75,9 +76,9 @@ def _configuration(said: Mapping[str, Any], width: int) -> Iterator[str]:
     yield f"Configuration {_STATES.get(state, state)} ({_since(found.get('since_seconds'))})"
     chosen, last = group(found.get("map")), group(found.get("last_accepted"))
     if chosen:
-        yield f"{_INDENT}from ConfigMap {_named(chosen)}: {', '.join(words(chosen.get('keys'))) or 'no keys'}"
+        yield f"{_INDENT}from {_named(chosen)}: {', '.join(words(chosen.get('keys'))) or 'no keys'}"
     if last and last != chosen:
-        yield f"{_INDENT}accepted last: ConfigMap {_named(last)}, {_since(found.get('last_accepted_seconds_ago'))}"
+        yield f"{_INDENT}accepted last: {_named(last)}, {_since(found.get('last_accepted_seconds_ago'))}"
     problems = words(found.get("problems")) or ([or_dash(found["problem"])] if found.get("problem") else [])
     for text in [*problems, *words(found.get("notes"))]:
         yield from sentence(f"- {text}", _INDENT, width)
@@ -88,10 +89,13 @@ def _maps(said: Mapping[str, Any], width: int) -> Iterator[str]:
     if not maps:
         return
     yield ""
-    yield "ConfigMaps, the first that is there counts:"
+    of_one_kind = all(config_map.get("kind", _MAP) == _MAP for config_map in maps)
+    yield f"{'ConfigMaps' if of_one_kind else 'Objects'}, the first that is there counts:"
     rows = [["", "NAME", "STATE", "VERSION"]]
     for config_map in maps:
         name = f"{or_dash(config_map.get('namespace'))}/{or_dash(config_map.get('name'))}"
+        if not of_one_kind:
+            name = f"{or_dash(config_map.get('kind'))} {name}"
         rows.append(
             [
                 _COUNTS if config_map.get("counts") else "",
@@ -132,7 +136,8 @@ def _reports(said: Mapping[str, Any], width: int) -> Iterator[str]:
 
 
 def _named(one: Mapping[str, Any]) -> str:
-    return f"{or_dash(one.get('name'))} (version {or_dash(one.get('version'))})"
+    title = one.get("title") or f"ConfigMap {or_dash(one.get('name'))}"
+    return f"{or_dash(title)} (version {or_dash(one.get('version'))})"
 
 
 def _up(one: Mapping[str, Any]) -> str:

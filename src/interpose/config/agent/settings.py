@@ -5,7 +5,9 @@ from dataclasses import dataclass, field
 from interpose.config.relay.settings import AdminSettings, LoggingSettings
 
 # How results are reported.
-REPORTS = ("annotation", "condition", "event")
+REPORTS = ("annotation", "condition", "event", "status")
+# Kinds of objects that may be the configuration of a node.
+CONFIG_SOURCES = ("ConfigMap", "TopologyAwarePolicy", "BalloonsPolicy")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,8 @@ class ConfigSettings:
     namespace: str = "kube-system"
     map: str = "cri-resmgr-config"
     group_label: str = "cri-resource-manager.intel.com/group"
+    sources: tuple[str, ...] = CONFIG_SOURCES[:1]  # in this order
+    object_group_labels: tuple[str, ...] = ("config.nri/group", "group.config.nri", "resource-policy.nri.io/group")
     when_missing: str = "withdraw"
     missing_grace: float = 30.0
     socket: str = "/var/run/interpose/config.sock"  # "none": nothing is pushed
@@ -63,6 +67,11 @@ class AgentSettings:
     def pushes(self) -> bool:
         """Whether a relay gets the configuration."""
         return self.config.socket != "none"
+
+    @property
+    def follows_objects(self) -> bool:
+        """Whether objects of policies may be the configuration."""
+        return self.pushes and self.config.sources != CONFIG_SOURCES[:1]
 
     @property
     def serves(self) -> bool:

@@ -6,7 +6,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from interpose.config.agent.settings import REPORTS, AgentSettings
+from interpose.config.agent.settings import CONFIG_SOURCES, REPORTS, AgentSettings
 from interpose.config.common import admin_rows, logging_rows, row
 from interpose.config.schema import Schema, Setting
 from interpose.config.values import (
@@ -61,6 +61,32 @@ def _reports() -> SettingKind:
     )
 
 
+def _sources() -> SettingKind:
+    plain = words()
+
+    def parse(value: str, where: str) -> tuple[str, ...]:
+        found: tuple[str, ...] = plain.parse(value, where)
+        by_name = {kind.lower(): kind for kind in CONFIG_SOURCES}
+        if strange := [word for word in found if word.lower() not in by_name]:
+            raise refuse(where, strange[0], f"is not one of {', '.join(CONFIG_SOURCES)}")
+        if not found or len({word.lower() for word in found}) < len(found):
+            raise refuse(where, value, f"is not a list of {', '.join(CONFIG_SOURCES)}, each once at most")
+        return tuple(by_name[word.lower()] for word in found)
+
+    return SettingKind(
+        name=f"some of {', '.join(CONFIG_SOURCES)}", accepts=frozenset({"str", "list"}), parse=parse, show=",".join
+    )
+
+
+def _labels() -> SettingKind:
+    plain, label = words(), _named(_LABEL, "a label", longest=317)
+
+    def parse(value: str, where: str) -> tuple[str, ...]:
+        return tuple(label.parse(word, where) for word in plain.parse(value, where))
+
+    return SettingKind(name="names of labels", accepts=frozenset({"str", "list"}), parse=parse, show=",".join)
+
+
 _row: Final = partial(row, PREFIX)
 
 
@@ -78,7 +104,8 @@ AGENT_SETTINGS: tuple[Setting, ...] = (
         _reports(),
         about=(
             "How results are told to the cluster: annotation (interpose/config-status), condition "
-            "(InterposeConfigured) and event, all of the Node. none: not at all."
+            "(InterposeConfigured) and event, all of the Node, and status of the object of a policy, if "
+            "--config-sources names such objects. none: not at all."
         ),
         why="Each is for another reader: programs, people who look at nodes, people who look at what happened.",
     ),
@@ -100,7 +127,7 @@ AGENT_SETTINGS: tuple[Setting, ...] = (
         "config.namespace",
         "--config-namespace",
         _named(_NAMESPACE, "a namespace", longest=_LONGEST_NAMESPACE),
-        about="Namespace of the ConfigMaps.",
+        about="Namespace of the ConfigMaps and of the objects of policies.",
         why="That of CRI Resource Manager.",
     ),
     _row(
@@ -122,11 +149,32 @@ AGENT_SETTINGS: tuple[Setting, ...] = (
         why="That of CRI Resource Manager.",
     ),
     _row(
+        "config.sources",
+        "--config-sources",
+        _sources(),
+        about=(
+            "Kinds of objects that may be the configuration of this node, in the order in which they count: ConfigMap, "
+            "TopologyAwarePolicy, BalloonsPolicy. Of the first kind that has one for this node, one object counts, as "
+            "a whole: that of the node, of its group, the default one. Other kinds are not looked at."
+        ),
+        why="The objects are those of another project, and a cluster may have them for its own programs.",
+    ),
+    _row(
+        "config.object_group_labels",
+        "--object-group-labels",
+        _labels(),
+        about=(
+            "Labels of the Node of which the first that it has names its group, for objects of policies. Empty: nodes "
+            "have no such groups."
+        ),
+        why="Those of NRI plugins: the one that they recommend, and the two before it.",
+    ),
+    _row(
         "config.when_missing",
         "--when-missing",
         choice("withdraw", "keep"),
         about=(
-            "What happens when none of the ConfigMaps exists any more: withdraw tells the relay to go back to its own "
+            "What happens when none of these objects exists any more: withdraw tells the relay to go back to its own "
             "files and settings, keep leaves the last configuration in force. It stays in force as well if that cannot "
             "be known: see the manual about maps that may not be read."
         ),

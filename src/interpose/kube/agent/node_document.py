@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from interpose.kube.agent.configmap_choice import ObservedObject
+from interpose.kube.agent.config_choice import ObservedObject
 from interpose.kube.client.api import NODE_SLOS, Object
 from interpose.kube.client.objects import identity, mapping, metadata, version_of
 

@@ -27,7 +27,7 @@ from typing import Any, Final
 from interpose.core.backoff import Backoff
 from interpose.host.atomic_file import replace_at
 from interpose.host.file_trust import Trust
-from interpose.kube.agent.configmap_choice import ObservedObject
+from interpose.kube.agent.config_choice import ObservedObject
 from interpose.kube.agent.node_document import (
     Check,
     CheckedSlo,

@@ -16,7 +16,7 @@ from typing import Final
 
 from interpose.core.backoff import Backoff
 from interpose.core.model.resources import empty_map
-from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
+from interpose.kube.agent.config_choice import ChoiceResult, ConfigChoice, SelectedConfig
 
 # A relay that restarts is back within a few seconds; nobody needs to hear of that.
 UNREACHABLE_AFTER: Final = 15.0
@@ -52,7 +52,7 @@ class PushState:
 
     @property
     def source(self) -> str:
-        """The map that the node goes by; empty if there is none."""
+        """The source that the node goes by; empty if there is none."""
         return self.chosen.source if self.chosen is not None else self.before
 
     def is_same(self, other: "PushState") -> bool:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from interpose.kube.agent.configmap_choice import ConfigChoice
+from interpose.kube.agent.config_choice import ConfigChoice
 from interpose.kube.agent.push_state import Push, PushPlan, PushState
 from interpose.log import RateLimited
 from interpose.net.grpc.status import RpcError
@@ -109,7 +109,7 @@ class Pusher:
     async def _send(self, push: Push) -> None:
         kv: dict[str, object] = {"keys": len(push.data)}
         if push.chosen is not None:
-            kv |= {"configmap": push.chosen.source, "version": push.chosen.version}
+            kv |= {"source": push.chosen.title, "version": push.chosen.version}
         try:
             problems = await self._relay.send(self._node, push.data)
         except RpcError as error:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, ObservedObject, digest
+from interpose.kube.agent.config_choice import ChoiceResult, ConfigChoice, ObservedObject, digest
 from interpose.kube.agent.node_document import SloPhase, SloState
 from interpose.kube.agent.node_keys import STATUS
 from interpose.kube.agent.push_state import PushPhase, PushState
@@ -25,6 +25,7 @@ EVENT_NAMESPACE: Final = "default"  # where those of things without a namespace 
 _MAX_MESSAGE: Final = 1024  # of the API server, for events
 _MAX_ANNOTATION: Final = 1000  # bytes
 _MAX_SLO: Final = 200
+_MAX_ERROR: Final = 4096  # bytes of each node in the status of one object
 _MAX_SHOWN: Final = 5  # problems
 _DIGITS: Final = 12  # of the hash of a content
 _MAX_NAME: Final = 253
@@ -55,6 +56,8 @@ class NodeReport:
     version: str
     digest: str
     since: float
+    generation: int = 0  # of the object that is in force, or should be
+    error: str = ""  # why it is not; empty if it is
 
 
 def report_of(state: PushState) -> NodeReport | None:
@@ -66,7 +69,7 @@ def report_of(state: PushState) -> NodeReport | None:
         status = "Unknown"  # there may be one that we do not see
     chosen = state.chosen
     content = (chosen.digest if chosen is not None else _EMPTY if state.phase not in _NOT_OURS else "")[:_DIGITS]
-    what = f"ConfigMap {chosen.source}" if chosen is not None else "an empty configuration"
+    what = chosen.title if chosen is not None else "an empty configuration"
     message = _WORDS[state.phase].format(what=what, content=content)
     if state.problems:
         message = f"{message}: {_join_problems(state.problems)}"
@@ -78,6 +81,8 @@ def report_of(state: PushState) -> NodeReport | None:
         version=chosen.version if chosen is not None else "",
         digest=content,
         since=state.since,
+        generation=chosen.generation if chosen is not None else 0,
+        error=clip(_state_problem(state), _MAX_ERROR),
     )
 
 
@@ -129,7 +134,7 @@ def read_status(node: Object) -> Mapping[str, Any]:
 
 
 def reported_source(node: Object) -> str | None:
-    """The map that the node goes by, as an agent before us noted it; empty: by none. None: it did not."""
+    """The source that the node goes by, as an agent before us noted it; empty: by none. None: it did not."""
     status = read_status(node)
     source = status.get("source")
     if isinstance(source, str) and source:
@@ -242,8 +247,8 @@ _CONDITIONS: Final[Mapping[PushPhase, tuple[str, str, bool]]] = {
 }
 _WORDS: Final[Mapping[PushPhase, str]] = {
     PushPhase.APPLIED: "{what} is in force (hash {content})",
-    PushPhase.WITHDRAWN: "there is no ConfigMap for this node, the relay has its own settings",
-    PushPhase.KEPT: "no ConfigMap for this node is to be seen, what was in force stays",
+    PushPhase.WITHDRAWN: "there is no configuration for this node, the relay has its own settings",
+    PushPhase.KEPT: "no configuration for this node is to be seen, what was in force stays",
     PushPhase.FORBIDDEN: "it is not known what is wanted, what was in force stays",
     PushPhase.REJECTED: "{what} was rejected, what was in force stays (hash {content})",
     PushPhase.UNREACHABLE: "relay does not answer, {what} is wanted (hash {content})",
@@ -281,15 +286,21 @@ _PROBLEM_TEXTS: Final[Mapping[PushPhase, str]] = {
 }
 
 
-def config_problem(choice: ConfigChoice, state: PushState, maps: Sequence[ObservedObject]) -> str:
+def config_problem(choice: ConfigChoice, state: PushState, configs: Sequence[ObservedObject]) -> str:
     """What is wrong; empty if the node has what the cluster wants, or the cluster wants nothing."""
-    if state.phase in _PROBLEM_TEXTS:
-        return f"{_PROBLEM_TEXTS[state.phase]}: {'; '.join(state.problems)}"
+    if problem := _state_problem(state):
+        return problem
     if choice.verdict is ChoiceResult.WAIT:
         reasons = dict.fromkeys(
-            f"ConfigMap {observed.name}: {observed.problem}" for observed in maps if observed.problem
+            f"{observed.kind} {observed.name}: {observed.problem}" for observed in configs if observed.problem
         )
         return f"it is not known which configuration counts: {'; '.join(reasons) or 'no answer yet'}"
     if choice.verdict is ChoiceResult.CHOSEN and state.phase is not PushPhase.APPLIED:
         return "the relay has not confirmed the configuration yet"
     return ""
+
+
+def _state_problem(state: PushState) -> str:
+    """Why the relay does not have what the cluster wants; empty if it has, or nobody knows yet."""
+    text = _PROBLEM_TEXTS.get(state.phase)
+    return "" if text is None else f"{text}: {'; '.join(state.problems)}"

@@ -3,10 +3,12 @@
 Invariant: what the Node shows already is not written again, also not by an agent that has just started.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
+from interpose.kube.agent.config_kinds import ConfigSource
 from interpose.kube.agent.node_document import SloState
 from interpose.kube.agent.report import (
     NodeReport,
@@ -37,15 +39,17 @@ class ReportInput(NamedTuple):
     node: Object
     report: NodeReport | None
     slo: SloState
+    objects: Mapping[ConfigSource, Object] = MappingProxyType({})  # of policies, as far as they are there
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportWrite:
-    """A request to make: a patch of the Node, or without its kind a new Event."""
+    """A request to make: a patch of an object, by default of the Node; without its kind a new Event."""
 
     body: dict[str, Any]
     patch: PatchKind | None = None
     subresource: str = ""
+    source: ConfigSource | None = None  # the object to patch; one that is gone needs no patch
     event: ReportedEvent | None = None  # by an Event
     repeated: bool = False  # the Event is there already, and counted up
 

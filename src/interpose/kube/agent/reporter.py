@@ -1,4 +1,4 @@
-"""Reports the state of the node's configuration to the cluster: events, condition, annotation.
+"""Reports the state of the node's configuration to the cluster: events, condition, annotation, status of an object.
 
 Only changes are written, the newest report wins, and the kinds are independent: one that is forbidden, fails or hangs
 does not delay another. If the API server is away, the newest report is written when it is back.
@@ -9,11 +9,13 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, Protocol
 
 from interpose.core.backoff import Backoff
+from interpose.kube.agent.config_kinds import RESOURCES, ConfigSource
 from interpose.kube.agent.node_document import SloState
+from interpose.kube.agent.object_status import ObjectStatusSink
 from interpose.kube.agent.push_state import PushState
 from interpose.kube.agent.report import EVENT_NAMESPACE, NodeReport, report_of
 from interpose.kube.agent.report_sinks import (
@@ -34,7 +36,7 @@ from interpose.tasks import LEAST_PAUSE, Idle, TaskBag, idle
 
 _log = logging.getLogger(__name__)
 
-KINDS: Final = ("event", "condition", "annotation")
+KINDS: Final = ("event", "condition", "annotation", "status")
 # Between two writes of the same kind: a state that comes and goes is not worth more.
 _SPACING: Final = 5.0
 _FIRST_PAUSE: Final = 1.0
@@ -64,7 +66,10 @@ class _SinkState:
 
 
 class Reporter:
-    """Writes reports. `observed_node` returns the watched Node; nothing is written before it is known."""
+    """Writes reports. `observed_node` returns the watched Node; nothing is written before it is known.
+
+    `observed_objects` returns the watched objects of policies that are there.
+    """
 
     def __init__(
         self,
@@ -72,6 +77,7 @@ class Reporter:
         *,
         node: str,
         observed_node: Callable[[], Object | None],
+        observed_objects: Callable[[], Mapping[ConfigSource, Object]] = dict,
         kinds: Collection[str] = KINDS,
         now: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -83,6 +89,7 @@ class Reporter:
         self._api = api
         self._node = node
         self._observed_node = observed_node
+        self._observed_objects = observed_objects
         self._now = now
         self._wall = wall
         self._pause = pause
@@ -101,6 +108,8 @@ class Reporter:
             sinks.append(condition_sink())
         if "annotation" in kinds:
             sinks.append(annotation_sink())
+        if "status" in kinds:
+            sinks.append(ObjectStatusSink(node))
         self._sinks = [_SinkState(sink, chance) for sink in sinks]
 
     @property
@@ -150,7 +159,7 @@ class Reporter:
 
     def _view(self) -> ReportInput | None:
         node = self._observed_node()
-        return ReportInput(node, self._report, self._slo) if node is not None else None
+        return ReportInput(node, self._report, self._slo, self._observed_objects()) if node is not None else None
 
     async def _serve_sink(self, state: _SinkState) -> float | None:
         """Write what is to be written; when to come back if nothing happens before."""
@@ -180,6 +189,8 @@ class Reporter:
 
     async def _write(self, write: ReportWrite) -> bool:
         """False if the very same was there already."""
+        if write.source is not None:
+            return await self._patch_object(write.source, write)
         if write.patch is not None:
             await self._api.patch(NODES, self._node, write.body, kind=write.patch, subresource=write.subresource)
             return True
@@ -190,6 +201,23 @@ class Reporter:
             if error.reason != "AlreadyExists":
                 raise
             return False  # the agent before us told it
+        return True
+
+    async def _patch_object(self, source: ConfigSource, write: ReportWrite) -> bool:
+        """False if the object is gone, and with it what was to be changed."""
+        try:
+            await self._api.patch(
+                RESOURCES[source.kind],
+                source.name,
+                write.body,
+                kind=PatchKind.MERGE,
+                namespace=source.namespace,
+                subresource=write.subresource,
+            )
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return False
         return True
 
     async def _count_up(self, body: Object) -> bool:

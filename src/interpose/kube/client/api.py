@@ -47,6 +47,12 @@ SECRETS: Final = Resource(version="v1", plural="secrets", kind="Secret")
 NODE_SLOS: Final = Resource(
     group="slo.koordinator.sh", version="v1alpha1", plural="nodeslos", kind="NodeSLO", namespaced=False
 )
+TOPOLOGY_AWARE_POLICIES: Final = Resource(
+    group="config.nri", version="v1alpha1", plural="topologyawarepolicies", kind="TopologyAwarePolicy"
+)
+BALLOONS_POLICIES: Final = Resource(
+    group="config.nri", version="v1alpha1", plural="balloonspolicies", kind="BalloonsPolicy"
+)
 MUTATING_WEBHOOKS: Final = Resource(
     group="admissionregistration.k8s.io",
     version="v1",

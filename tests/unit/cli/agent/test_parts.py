@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from interpose._pb.resmgr_agent_pb2 import JsonPatch, PatchNodeRequest
-from interpose.cli.agent.parts import AgentParts
+from interpose.cli.agent.parts import AgentParts, report_kinds
 from interpose.config.agent.settings import AgentSettings, ConfigSettings, NodeStateSettings
 from interpose.core.model.kubernetes_names import PATCH_NODE
 from interpose.host.unix_sockets import bind_unix
-from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
+from interpose.kube.agent.config_choice import ChoiceResult, ConfigChoice, SelectedConfig
+from interpose.kube.agent.config_kinds import ConfigSource
 from interpose.kube.client.access import Access
 from interpose.net.grpc.handlers import Unary
 from interpose.net.grpc.status import RpcError
@@ -114,4 +115,38 @@ async def test_the_map_that_the_node_went_by(tmp_path: Path) -> None:
         ConfigChoice(verdict=ChoiceResult.CHOSEN, chosen=SelectedConfig(source="ns/b", version="1", data={}))
     )
     assert parts._went_by(node) == "ns/b"
+    await parts.close()
+
+
+async def test_the_group_of_objects_is_not_for_the_relay_to_set(tmp_path: Path) -> None:
+    """Under none of its labels, also while objects are not followed: they may be tomorrow."""
+    with tempfile.TemporaryDirectory(prefix="ip-") as folder:
+        parts = AgentParts(settings(tmp_path), "n1", ACCESS, bind_unix(f"{folder}/a.sock", mode=0o600))
+        served = parts.served
+        assert served is not None
+        handler = served.service.handlers()[PATCH_NODE]
+        assert isinstance(handler, Unary)
+        for label in ("config.nri/group", "group.config.nri", "resource-policy.nri.io/group"):
+            path = f"/metadata/labels/{label.replace('/', '~1')}"
+            request = PatchNodeRequest(patches=[JsonPatch(op="add", path=path, value='"x"')])
+            with pytest.raises(RpcError, match="says which configuration this node gets"):
+                await handler.handle(request.SerializeToString(), Context())
+        await parts.close()
+
+
+async def test_a_status_is_reported_where_objects_are_followed(tmp_path: Path) -> None:
+    """The reporter is told of those that are there, with their kind; a ConfigMap has no status."""
+    said = settings(tmp_path)
+    assert report_kinds(said) == ("annotation", "condition", "event")
+    said = replace(said, config=replace(said.config, sources=("BalloonsPolicy", "ConfigMap")))
+    assert report_kinds(said) == ("annotation", "condition", "event", "status")
+    assert report_kinds(replace(said, report=("event",))) == ("event",)
+    parts = AgentParts(said, "n1", ACCESS, None)
+    for kind in parts.watches._configs:
+        kind.group = ""
+        kind.start()
+    found = {"metadata": {"name": "x"}}
+    for _, name, follower in parts.watches.followers:
+        follower.known, follower.object = True, None if name == "node.n1" else found
+    assert parts._observed_objects() == {ConfigSource("BalloonsPolicy", "kube-system", "default"): found}
     await parts.close()

@@ -141,3 +141,19 @@ def test_an_api_server_that_has_just_gone() -> None:
     (line,) = [line for line in page(api=api).splitlines() if line.startswith("API server")]
     assert line.endswith("last answered 4s ago, since then: https://10.0.0.1:443: Connection refused")
     assert "reachable" not in line
+
+
+def test_objects_of_policies_are_listed_with_their_kind() -> None:
+    """Beside ConfigMaps, and named as what the configuration is from."""
+    title = "BalloonsPolicy kube-system/default"
+    chosen = {"name": title, "title": title, "version": "7", "keys": ["config.nri/v1alpha1"]}
+    objects = [
+        {"kind": "BalloonsPolicy", "name": "default", "namespace": "kube-system", "counts": True, "state": "present"},
+        {"kind": "ConfigMap", "name": "cfg", "namespace": "kube-system", "counts": False, "state": "missing"},
+    ]
+    text = page(config_maps=objects, configuration=WELL["configuration"] | {"map": chosen})
+    assert "  from BalloonsPolicy kube-system/default (version 7): config.nri/v1alpha1\n" in text
+    assert "accepted last: ConfigMap kube-system/cfg.group.gold (version 77)" in text
+    assert "Objects, the first that is there counts:\n" in text
+    assert "  ->  BalloonsPolicy kube-system/default" in text
+    assert "      ConfigMap kube-system/cfg " in text

@@ -29,8 +29,16 @@ def told(**said: str) -> LoadedSettings:
         ("config__group_label", "a b", "'a b' is not the name of a label"),
         ("config__when_missing", "forget", "'forget' is not one of withdraw, keep"),
         ("config__socket", "relative.sock", "is not absolute"),
-        ("report", "annotation,mail", "'mail' is not one of annotation, condition, event, or none alone"),
+        ("report", "annotation,mail", "'mail' is not one of annotation, condition, event, status, or none alone"),
         ("report", "event,none", "'none' is not one of"),
+        (
+            "config__sources",
+            "ConfigMap,Secret",
+            "'Secret' is not one of ConfigMap, TopologyAwarePolicy, BalloonsPolicy",
+        ),
+        ("config__sources", ",", "each once at most"),
+        ("config__sources", "ConfigMap,configmap", "each once at most"),
+        ("config__object_group_labels", "a/b/c", "'a/b/c' is not the name of a label"),
         ("admin__metrics_listen", "9097", "is not an address"),
         ("service__socket", "/var/run/interpose/agent-admin.sock", "admin.listen is the agent socket"),
         ("service__socket", "/var/run/interpose/config.sock", "service.socket is the config socket of the relay"),
@@ -58,6 +66,8 @@ def test_mistakes_name_place_and_value(key: str, text: str, problem: str) -> Non
         ("node_state__file", "", "none"),
         ("node_state__file", "/x/state.json", "/x/state.json"),
         ("report", "none", ()),
+        ("config__sources", "balloonspolicy,ConfigMap", ("BalloonsPolicy", "ConfigMap")),
+        ("config__object_group_labels", "a/b, c", ("a/b", "c")),
         ("report", "event,annotation", ("annotation", "event")),
         ("service__allow_keys", "cmk.intel.com/*,x", ("cmk.intel.com/*", "x")),
     ],
@@ -83,6 +93,16 @@ def test_what_is_turned_off_is_not_done() -> None:
     assert (settings.pushes, settings.serves, settings.feeds) == (False, False, False)
     settings = told().settings
     assert (settings.pushes, settings.serves, settings.feeds) == (True, True, True)
+
+
+def test_objects_of_policies_are_followed_where_they_are_wanted() -> None:
+    """Not by default, and not without a relay that gets them."""
+    settings: AgentSettings = told().settings
+    assert not settings.follows_objects
+    settings = told(config__sources="ConfigMap,BalloonsPolicy").settings
+    assert settings.follows_objects
+    settings = told(config__sources="BalloonsPolicy", config__socket="none").settings
+    assert not settings.follows_objects
 
 
 def test_the_relays_variable_for_our_socket_is_not_ours() -> None:

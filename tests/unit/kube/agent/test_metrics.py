@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from interpose.kube.agent.config_watches import WatchCounts
 from interpose.kube.agent.metrics import (
     api_collector,
     config_collector,
@@ -16,7 +17,6 @@ from interpose.kube.agent.metrics import (
 )
 from interpose.kube.agent.node_document import SloPhase, SloState
 from interpose.kube.agent.push_state import PushPhase, PushState
-from interpose.kube.agent.watches import WatchCounts
 from interpose.metrics import Family, Sample
 
 

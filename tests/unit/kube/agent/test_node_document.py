@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from interpose.cli.agent.documents import check_document
-from interpose.kube.agent.configmap_choice import ObservedObject
+from interpose.kube.agent.config_choice import ObservedObject
 from interpose.kube.agent.node_document import (
     SloPhase,
     SloState,

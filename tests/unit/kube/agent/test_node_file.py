@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import ObservedObject
+from interpose.kube.agent.config_choice import ObservedObject
 from interpose.kube.agent.node_document import SloPhase, SloState
 from interpose.kube.agent.node_file import LOOK, SPACING, NodeFeed, StateFile
 from interpose.kube.client.api import Object

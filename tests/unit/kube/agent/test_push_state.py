@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
+from interpose.kube.agent.config_choice import ChoiceResult, ConfigChoice, SelectedConfig
 from interpose.kube.agent.push_state import UNREACHABLE_AFTER, Push, PushPhase, PushPlan
 
 INTERVAL = 2.0
@@ -577,3 +577,17 @@ def test_trouble_ends_with_an_answer(refused: bool) -> None:
     else:
         made.accepted()
     assert phase(made, 70.0) is (PushPhase.REJECTED if refused else PushPhase.APPLIED)
+
+
+def test_another_generation_that_says_the_same_is_told_and_not_sent() -> None:
+    """The relay has it already; the object has to say so of the newest generation."""
+    made = plan()
+    made.consider(replace(choice("one"), chosen=replace(chosen("one"), generation=1)), 0.0)
+    begun(made, 0.0)
+    made.accepted()
+    made.consider(replace(choice("one"), chosen=replace(chosen("one"), generation=2)), 5.0)
+    assert made.begin(100.0) is None
+    state = made.state(100.0, 0.0)
+    assert state.phase is PushPhase.APPLIED
+    assert state.chosen is not None
+    assert state.chosen.generation == 2

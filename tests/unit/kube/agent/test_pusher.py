@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, SelectedConfig
+from interpose.kube.agent.config_choice import ChoiceResult, ConfigChoice, SelectedConfig
 from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.pusher import Pusher
 from interpose.net.grpc.status import Code, RpcError

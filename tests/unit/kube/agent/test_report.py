@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import SelectedConfig
+from interpose.kube.agent.config_choice import SelectedConfig
 from interpose.kube.agent.node_document import SloPhase, SloState
 from interpose.kube.agent.node_keys import STATUS
 from interpose.kube.agent.push_state import PushPhase, PushState
@@ -67,7 +67,7 @@ def test_waiting_is_nothing_to_tell() -> None:
             "True",
             ReportedEvent(
                 reason="ConfigWithdrawn",
-                message="there is no ConfigMap for this node, the relay has its own settings",
+                message="there is no configuration for this node, the relay has its own settings",
             ),
         ),
         (
@@ -84,7 +84,7 @@ def test_waiting_is_nothing_to_tell() -> None:
             report(PushPhase.KEPT, chosen=None),
             "True",
             ReportedEvent(
-                reason="ConfigKept", message="no ConfigMap for this node is to be seen, what was in force stays"
+                reason="ConfigKept", message="no configuration for this node is to be seen, what was in force stays"
             ),
         ),
         (
@@ -92,7 +92,7 @@ def test_waiting_is_nothing_to_tell() -> None:
             "Unknown",
             ReportedEvent(
                 reason="ConfigKept",
-                message="no ConfigMap for this node is to be seen, what was in force stays: a may not be read",
+                message="no configuration for this node is to be seen, what was in force stays: a may not be read",
             ),
         ),
         (

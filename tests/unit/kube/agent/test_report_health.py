@@ -2,7 +2,7 @@
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice, ObservedObject, SelectedConfig
+from interpose.kube.agent.config_choice import ChoiceResult, ConfigChoice, ObservedObject, SelectedConfig
 from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.report import config_problem
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import SelectedConfig
+from interpose.kube.agent.config_choice import SelectedConfig
 from interpose.kube.agent.node_document import SloPhase, SloState
 from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.report import annotation_patch, condition_patch, report_of

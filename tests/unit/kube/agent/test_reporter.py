@@ -7,16 +7,20 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import SelectedConfig
+from interpose.kube.agent.config_choice import SelectedConfig
+from interpose.kube.agent.config_kinds import ConfigSource
 from interpose.kube.agent.node_document import SloPhase, SloState
 from interpose.kube.agent.node_keys import STATUS
 from interpose.kube.agent.push_state import PushPhase, PushState
 from interpose.kube.agent.report import CONDITION
-from interpose.kube.agent.reporter import KINDS, Reporter
+from interpose.kube.agent.reporter import Reporter
 from interpose.kube.client.api import ApiError, Object, PatchKind, Resource
 from interpose.net.http.errors import UnreachableError
 from interpose.tasks import TaskBag
 from interpose.testing.eventually import eventually
+
+# Those that are told on the Node itself.
+KINDS = ("event", "condition", "annotation")
 
 
 def state(text: str = "one", phase: PushPhase = PushPhase.APPLIED) -> PushState:
@@ -31,6 +35,8 @@ class Cluster:
         self.events: list[Any] = []
         self.annotations: list[str] = []
         self.conditions: list[Any] = []
+        self.statuses: list[tuple[str, Any]] = []
+        self.objects: dict[ConfigSource, Object] = {}
         self.fails: dict[str, Exception] = {}
         self.node: Object | None = {"metadata": {"name": "n", "uid": "u"}}
         self.stands: asyncio.Event | None = None  # events wait for it
@@ -56,6 +62,11 @@ class Cluster:
             if not found:
                 raise ApiError(404, "NotFound", "no such event")
             found[0].update(patch)
+            return {}
+        if resource.kind == "BalloonsPolicy":
+            assert (namespace, subresource, kind) == ("ns", "status", PatchKind.MERGE)
+            self._fail("status")
+            self.statuses.append((name, patch["status"]["nodes"]))
             return {}
         assert (resource.plural, name, namespace) == ("nodes", "n", "")
         if subresource:
@@ -104,6 +115,7 @@ class Stage:
             self.cluster,
             node="n",
             observed_node=lambda: self.cluster.node,
+            observed_objects=lambda: self.cluster.objects,
             kinds=kinds,
             now=lambda: self.time,
             wall=lambda: 1000.0 + self.time,
@@ -349,3 +361,41 @@ async def test_event_that_may_not_be_counted_up(stage: Stage) -> None:
     await eventually(lambda: "event" in stage.reporter.problems, "the refusal")
     assert "event" in stage.reporter.pending
     assert [one["count"] for one in stage.cluster.events] == [1, 1]
+
+
+DEFAULT = ConfigSource("BalloonsPolicy", "ns", "default")
+
+
+def of_object(phase: PushPhase = PushPhase.APPLIED) -> PushState:
+    """Of the object of a policy."""
+    return PushState(phase=phase, chosen=SelectedConfig(source=str(DEFAULT), version="1", data={}, generation=2))
+
+
+async def test_the_status_of_an_object_is_another_object() -> None:
+    """It is patched where it is, in its namespace."""
+    stage = Stage(kinds=("status",))
+    stage.cluster.objects = {DEFAULT: {"metadata": {"resourceVersion": "1"}}}
+    stage.reporter.on_state(of_object())
+    stage.start()
+    await eventually(lambda: stage.reporter.results["status", "written"] == 1, "a status")
+    [(name, nodes)] = stage.cluster.statuses
+    assert (name, nodes["n"]["status"], nodes["n"]["generation"]) == ("default", "Success", 2)
+    assert stage.reporter.pending == ()
+    await stage.tasks.cancel()
+
+
+@pytest.mark.parametrize(("code", "fails"), [(404, False), (403, True)])
+async def test_an_object_that_is_gone_needs_no_status(code: int, fails: bool) -> None:
+    """There is nothing to be told; a right that is missing is a problem."""
+    stage = Stage(kinds=("status",))
+    stage.cluster.objects = {DEFAULT: {"metadata": {"resourceVersion": "1"}}}
+    stage.cluster.fails["status"] = ApiError(code, "x", "no")
+    stage.reporter.on_state(of_object())
+    stage.start()
+    if fails:
+        await eventually(lambda: "status" in stage.reporter.problems, "a problem")
+    else:
+        await eventually(lambda: stage.reporter.pending == (), "nothing more to do")
+        assert stage.reporter.problems == {}
+    assert stage.reporter.results["status", "written"] == 0
+    await stage.tasks.cancel()

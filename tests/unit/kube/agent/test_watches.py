@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import ChoiceResult, ConfigChoice
-from interpose.kube.agent.watches import GROUP_SPACING, NodeWatches, WatcherProtocol, call_later
-from interpose.kube.client.api import Api, Object, Resource
+from interpose.kube.agent.config_choice import ChoiceResult, ConfigChoice, ObservedObject
+from interpose.kube.agent.config_kinds import ConfigKind
+from interpose.kube.agent.config_watches import GROUP_SPACING, WatcherProtocol, call_later
+from interpose.kube.agent.watches import NodeWatches
+from interpose.kube.client.api import BALLOONS_POLICIES, CONFIG_MAPS, Api, Object, Resource
 from interpose.testing.eventually import eventually
 
 LABEL = "example.com/group"
@@ -67,6 +69,7 @@ class Told:
         self.choices: list[ConfigChoice] = []
         self.nodes = 0
         self.slos = 0
+        self.configs = 0
 
     def node(self) -> None:
         """The Node changed."""
@@ -75,6 +78,10 @@ class Told:
     def slo(self) -> None:
         """The NodeSLO changed."""
         self.slos += 1
+
+    def config(self) -> None:
+        """Something is known of the configuration that was not."""
+        self.configs += 1
 
 
 class Bench:
@@ -86,13 +93,18 @@ class Bench:
         self.time = 100.0
         self.calls: list[tuple[float, Callable[[], None]]] = []
         self.before: str | None = None
-        said: dict[str, Any] = {"group_label": LABEL, "slo": True, "on_choice": self.told.choices.append} | settings
+        maps = ConfigKind(resource=CONFIG_MAPS, group_labels=(LABEL,), base="cfg")
+        said: dict[str, Any] = {
+            "node": "n1",
+            "kinds": (maps,),
+            "slo": True,
+            "on_choice": self.told.choices.append,
+        } | settings
         nobody: Any = None
         self.following = NodeWatches(
             nobody,
-            node="n1",
             namespace="ns",
-            base="cfg",
+            on_config=self.told.config,
             on_node=self.told.node,
             on_slo=self.told.slo,
             went_by=lambda _node: self.before,
@@ -136,12 +148,12 @@ async def test_a_group_that_is_not_known_is_waited_for(bench: Bench) -> None:
     bench.map("cfg.node.n1", None)
     bench.map("cfg.default", {"policy": "x"})
     assert bench.last.verdict is ChoiceResult.WAIT
-    assert [one.name for one in bench.following.maps] == ["cfg.node.n1", "cfg.group.?", "cfg.default", "cfg"]
+    assert [one.name for one in bench.following.configs] == ["cfg.node.n1", "cfg.group.?", "cfg.default", "cfg"]
     bench.made["Node n1"].tell(None)
     assert bench.last.verdict is ChoiceResult.WAIT
-    assert bench.following.maps[1].problem == "the group is not known: there is no such Node yet"
+    assert bench.following.configs[1].problem == "the group is not known: there is no such Node yet"
     bench.made["Node n1"].tell(None, known=False, problem="no route")
-    assert bench.following.maps[1].problem == "the group is not known: no route"
+    assert bench.following.configs[1].problem == "the group is not known: no route"
     bench.node({LABEL: ""})
     assert bench.following.group == ""
     assert bench.last.chosen is not None
@@ -217,14 +229,14 @@ async def test_a_node_that_is_gone_keeps_its_group(bench: Bench) -> None:
     """It may come back as it was."""
     bench.node({LABEL: "gold"})
     bench.made["Node n1"].tell(None)
-    assert bench.following.node == ("n1", True, None, "", False, True)
+    assert bench.following.node == ObservedObject("n1", True, None, kind="Node")
     assert bench.following.group == "gold"
 
 
 async def test_a_group_without_a_possible_map_is_passed_over(bench: Bench) -> None:
     """Labels may have capitals, names of objects may not."""
     bench.node({LABEL: "Gold_1"})
-    assert [one.name for one in bench.following.maps] == ["cfg.node.n1", "cfg.default", "cfg"]
+    assert [one.name for one in bench.following.configs] == ["cfg.node.n1", "cfg.default", "cfg"]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +250,7 @@ async def test_a_strange_node_has_no_group(bench: Bench, node: Object) -> None:
 
 async def test_without_a_label_there_are_no_groups() -> None:
     """And nobody waits for the Node."""
-    bench = Bench(group_label="")
+    bench = Bench(kinds=(ConfigKind(resource=CONFIG_MAPS, base="cfg"),))
     bench.following.start()
     for name in ("cfg.node.n1", "cfg.default", "cfg"):
         bench.map(name, None)
@@ -254,7 +266,7 @@ async def test_what_nobody_wants_is_not_followed() -> None:
     bench.following.start()
     bench.node({LABEL: "gold"})
     assert list(bench.made) == ["Node n1"]
-    assert bench.following.maps == []
+    assert bench.following.configs == []
     assert bench.following.slo.known is False
     assert list(bench.following.counts) == ["Node"]
     assert bench.told.choices == []
@@ -272,11 +284,10 @@ async def test_the_nodeslo_is_told_about(bench: Bench) -> None:
 
 async def test_a_name_too_long_for_a_map_of_its_node(caplog: pytest.LogCaptureFixture) -> None:
     """There is no such map, which is said, and the unknown group still has its place."""
-    bench = Bench()
-    bench.following._node_name = "n" * 250
-    assert [one.name for one in bench.following.maps] == ["cfg.group.?", "cfg.default", "cfg"]
+    bench = Bench(node="n" * 250)
+    assert [one.name for one in bench.following.configs] == ["cfg.group.?", "cfg.default", "cfg"]
     bench.following.start()
-    assert "Node has no ConfigMap of its own" in caplog.text
+    assert "Node has no configuration of its own" in caplog.text
     await bench.following.close()
 
 
@@ -294,5 +305,71 @@ async def test_a_change_of_the_group_that_is_still_to_come_is_forgotten_at_the_e
     for group in ("gold", "iron", "tin"):
         bench.node({LABEL: group})
     await bench.following.close()
-    assert bench.following._regrouping is not None
-    assert bench.following._regrouping.cancelled()
+    [kind] = bench.following._configs
+    assert kind._regrouping is not None
+    assert kind._regrouping.cancelled()
+
+
+# -- objects of policies
+
+
+OBJECTS = ConfigKind(resource=BALLOONS_POLICIES, group_labels=("new/group", "old.group"))
+
+
+@pytest.fixture
+async def both() -> AsyncIterator[Bench]:
+    """Objects of a policy before ConfigMaps."""
+    maps = ConfigKind(resource=CONFIG_MAPS, group_labels=(LABEL,), base="cfg")
+    made = Bench(kinds=(OBJECTS, maps))
+    made.following.start()
+    yield made
+    await made.following.close()
+
+
+def tell_object(bench: Bench, name: str, spec: Object | None) -> None:
+    """An object is there, or is not."""
+    found = None if spec is None else {"metadata": {"name": name, "generation": 3}, "spec": spec}
+    bench.made[f"BalloonsPolicy ns/{name}"].tell(found)
+
+
+async def test_kinds_count_in_their_order(both: Bench) -> None:
+    """The default object of the first kind beats the ConfigMap of the node; without any object the map counts."""
+    both.node({})
+    both.map("cfg.node.n1", {"policy": "x"})
+    assert both.last.verdict is ChoiceResult.WAIT
+    tell_object(both, "node.n1", None)
+    tell_object(both, "default", {"pinCPU": True})
+    assert both.last.chosen is not None
+    assert (both.last.chosen.source, both.last.chosen.generation) == ("BalloonsPolicy ns/default", 3)
+    tell_object(both, "default", None)
+    assert both.last.chosen is not None
+    assert both.last.chosen.source == "ns/cfg.node.n1"
+    assert [(one.kind, one.name) for one in both.following.configs] == [
+        ("BalloonsPolicy", "node.n1"),
+        ("BalloonsPolicy", "default"),
+        ("ConfigMap", "cfg.node.n1"),
+        ("ConfigMap", "cfg.default"),
+        ("ConfigMap", "cfg"),
+    ]
+
+
+async def test_each_kind_has_its_own_group(both: Bench) -> None:
+    """By its own labels, of which the first that the Node has counts; the group that is shown is of the first kind."""
+    both.node({LABEL: "maps", "old.group": "past"})
+    names = [one.name for one in both.following.configs]
+    assert [name for name in names if "group" in name] == ["group.past", "cfg.group.maps"]
+    assert both.following.group == "past"
+    both.node({LABEL: "maps", "old.group": "past", "new/group": "present"})
+    assert both.following.group == "present"
+    counts = both.following.counts
+    assert counts["BalloonsPolicy"].lists == 4  # that of the group before is not forgotten
+    assert counts["ConfigMap"].lists == 4
+
+
+async def test_what_is_seen_is_told_though_the_choice_is_the_same(both: Bench) -> None:
+    """The status of an object may be another one."""
+    both.node({})
+    tell_object(both, "node.n1", {})
+    told = both.told.configs
+    tell_object(both, "node.n1", {})
+    assert both.told.configs == told + 1

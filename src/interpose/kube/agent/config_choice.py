@@ -1,36 +1,35 @@
-"""Which ConfigMap is the configuration of this node, and what of it the relay is given.
+"""Which object of the cluster is the configuration of this node, and what of it the relay is given.
 
-One map counts, as a whole: that of the node, of its group, the default one, the plain one. Keys that are for other
-nodes alone are left out, so that an edit of theirs changes nothing here; whatever the relay has something to say about
-stays.
+One object counts, as a whole: the first that exists, kind by kind in the order of the settings, and of a kind that of
+the node, of its group, the default one. Of a ConfigMap, keys that are for other nodes alone are left out, so that an
+edit of theirs changes nothing here; whatever the relay has something to say about stays. Of the object of a policy, its
+status and most of its metadata are left out.
 
-Rights are given by name, and nobody can give them for names that are made up later. So a map that we may not see is
-passed over, with two exceptions that keep what a node has: it is the map that the node went by last (then nobody knows
-what the cluster wants), or none of those that we may see exists, and the one that the node went by is not among those
-that are known to be gone (then it may be one of the others). Which map it went by last is known to this agent, or to
-the Node, on which it was noted.
+Rights are given by name, and nobody can give them for names that are made up later. So an object that we may not see is
+passed over, with two exceptions that keep what a node has: it is the object that the node went by last (then nobody
+knows what the cluster wants), or none of those that we may see exists, and the one that the node went by is not among
+those that are known to be gone (then it may be one of the others). Which one it went by last is known to this agent, or
+to the Node, on which it was noted.
 
-Pure. Invariant: a map that is only out of sight is never taken for one that is missing.
+Pure. Invariant: an object that is only out of sight is never taken for one that is missing.
 """
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
+from interpose.config.documents.policy_objects import OBJECT_KEY
 from interpose.config.documents.policy_options import names_option
-from interpose.core.model.text import quoted
 from interpose.core.policy.names import NAMES
-from interpose.kube.client.api import Object
-from interpose.kube.client.objects import version_of
+from interpose.kube.agent.config_kinds import RESOURCES, ConfigSource, title_of
+from interpose.kube.client.api import CONFIG_MAPS, Object
+from interpose.kube.client.objects import metadata, version_of
 
 # The relay takes a message of 1 MiB. The API server's own limit for a ConfigMap is as large, without the framing.
 MAX_DATA: Final = 900 * 1024
-_MAX_NAME: Final = 253
-_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
 _POLICY: Final = "policy"
 
 
@@ -43,30 +42,38 @@ class ObservedObject(NamedTuple):
     problem: str = ""
     forbidden: bool = False  # we may not look at it
     current: bool = True  # what is known was confirmed by the last answer
+    kind: str = CONFIG_MAPS.kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SelectedConfig:
-    """A configuration: where it is from, and YAML texts by key. `digest` tells one content from another."""
+    """A configuration: where it is from, and texts by key. `digest` tells one content from another."""
 
-    source: str  # namespace/name
+    source: str  # namespace/name, of other objects than ConfigMaps with the kind
     version: str
     data: Mapping[str, str]
+    generation: int = 0  # of the object, where that counts changes of its content
     digest: str = field(init=False, compare=False)  # computed once, used by every report
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "digest", digest(self.data))
 
+    @property
+    def title(self) -> str:
+        """The source with its kind, for people."""
+        return title_of(self.source)
+
     def same(self, other: "SelectedConfig | None") -> bool:
-        """Whether it says the same and is from the same map. Versions change for other reasons too."""
-        return other is not None and self.source == other.source and self.data == other.data
+        """Whether it says the same and is from the same object. Versions change for other reasons too."""
+        mine = (self.source, self.data, self.generation)
+        return other is not None and mine == (other.source, other.data, other.generation)
 
 
 class ChoiceResult(StrEnum):
-    """Result of choosing the ConfigMap of the node."""
+    """Result of choosing the configuration of the node."""
 
     WAIT = "wait"  # not enough is known
-    FORBIDDEN = "forbidden"  # the map that counts may not be read, or none may
+    FORBIDDEN = "forbidden"  # the object that counts may not be read, or none may
     UNSEEN = "unseen"  # none that we may see exists, and the one that the node went by may be another
     MISSING = "missing"  # there is none
     CHOSEN = "chosen"
@@ -75,13 +82,13 @@ class ChoiceResult(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConfigChoice:
-    """The choice. `problems` are those of the map that counts, `notes` are about maps that were passed over."""
+    """The choice. `problems` are those of the object that counts, `notes` are about objects that were passed over."""
 
     verdict: ChoiceResult
     chosen: SelectedConfig | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    before: str | None = None  # the map that the node went by last; empty: by none. None: nobody knows
+    before: str | None = None  # the object that the node went by last; empty: by none. None: nobody knows
     gone: bool = False  # it does not exist any more
     sure: bool = True  # all that is missing was missing a moment ago
 
@@ -95,48 +102,32 @@ class _Content:
     notes: list[str] = field(default_factory=list)
 
 
-def map_names(base: str, node: str, group: str) -> tuple[str, ...]:
-    """Which maps may count, the first that exists does. A group that makes no name of a ConfigMap is left out."""
-    names = (f"{base}.node.{node}", f"{base}.group.{group}" if group else "", f"{base}.default", base)
-    return tuple(name for name in names if is_name(name))
-
-
-def group_problem(base: str, group: str) -> str:
-    """Why there can be no map for a group; empty if there can be one, or there is no group."""
-    if not group or is_name(f"{base}.group.{group}"):
-        return ""
-    return f"group {quoted(group)}: no ConfigMap can be named {base}.group.{group}, so none is looked for"
-
-
-def is_name(text: str) -> bool:
-    """Whether a text is a valid object name."""
-    return len(text) <= _MAX_NAME and _NAME.fullmatch(text) is not None
-
-
 def digest(data: Mapping[str, str]) -> str:
     """Hash of a content, independent of the order of its keys."""
     return hashlib.sha256(json.dumps(dict(data), sort_keys=True).encode()).hexdigest()
 
 
 def choose(objects: Sequence[ObservedObject], *, node: str, namespace: str, before: str | None = None) -> ConfigChoice:
-    """Find the map that counts. `seen` is in the order of `map_names`, `before` the map that the node went by last."""
+    """Find the object that counts: the first that exists. `before` is the source that the node went by last."""
     absent: set[str] = set()
     forbidden: list[str] = []
     sure = True
     for observed in objects:
-        source = f"{namespace}/{observed.name}"
+        place = ConfigSource(observed.kind, namespace, observed.name)
+        source = str(place)
         if observed.known and observed.object is not None:
-            read = _read(observed.object, source, node)
+            is_map = observed.kind == CONFIG_MAPS.kind
+            read = _read_map(observed.object, place, node) if is_map else _read_object(observed.object, place)
             return replace(read, notes=(*forbidden, *read.notes), before=before, gone=before in absent, sure=sure)
         if observed.known:
             absent.add(source)
-            # Rights that end after a map did are of no interest any more.
+            # Rights that end after an object did are of no interest any more.
             sure = sure and (observed.current or observed.forbidden)
         elif not observed.forbidden:
             return ConfigChoice(verdict=ChoiceResult.WAIT, notes=tuple(forbidden), before=before)
         else:
-            # The server's words for it are with the map; they differ from one request to the next.
-            forbidden.append(f"ConfigMap {source} may not be read")
+            # The server's words for it are with the object; they differ from one request to the next.
+            forbidden.append(f"{title_of(source)} may not be read")
             if source == before:
                 return ConfigChoice(verdict=ChoiceResult.FORBIDDEN, problems=(forbidden[-1],), before=before)
     if not absent:
@@ -157,17 +148,41 @@ def is_for_other_nodes(key: str, node: str) -> bool:
     return not names_option(policy, owner.partition(".")[0])
 
 
-def _read(found: Object, source: str, node: str) -> ConfigChoice:
-    where = f"ConfigMap {source}"
+def _read_map(found: Object, place: ConfigSource, node: str) -> ConfigChoice:
+    source, where = str(place), title_of(str(place))
     content = _Content()
     _texts(found.get("data"), where, node, content)
     _binary(found.get("binaryData"), where, node, content)
+    return _choice(content, where, SelectedConfig(source=source, version=version_of(found), data=content.data))
+
+
+def _read_object(found: Object, place: ConfigSource) -> ConfigChoice:
+    """The object of a policy: the relay gets what it is, where it is and its spec, as one text."""
+    sent = {
+        "apiVersion": RESOURCES[place.kind].api_version,
+        "kind": place.kind,
+        "metadata": {"namespace": place.namespace, "name": place.name},
+        "spec": found.get("spec"),
+    }
+    source = str(place)
+    content = _Content({OBJECT_KEY: json.dumps(sent, sort_keys=True)})
+    generation = metadata(found).get("generation")
+    chosen = SelectedConfig(
+        source=source,
+        version=version_of(found),
+        data=content.data,
+        generation=generation if isinstance(generation, int) else 0,
+    )
+    return _choice(content, title_of(source), chosen)
+
+
+def _choice(content: _Content, where: str, chosen: SelectedConfig) -> ConfigChoice:
     size = sum(len(key.encode()) + len(text.encode("utf-8", "replace")) for key, text in content.data.items())
     if size > MAX_DATA:
         content.problems.append(f"{where}: has {size} bytes of data, at most {MAX_DATA} can be sent to the relay")
     return ConfigChoice(
         verdict=ChoiceResult.UNUSABLE if content.problems else ChoiceResult.CHOSEN,
-        chosen=SelectedConfig(source=source, version=version_of(found), data=content.data),
+        chosen=chosen,
         problems=tuple(content.problems),
         notes=tuple(content.notes),
     )

@@ -1,10 +1,12 @@
 """Which ConfigMap counts, and what of it goes to the relay."""
 
+import json
 from typing import Any
 
 import pytest
 
-from interpose.kube.agent.configmap_choice import (
+from interpose.config.documents.policy_objects import OBJECT_KEY
+from interpose.kube.agent.config_choice import (
     MAX_DATA,
     ChoiceResult,
     ConfigChoice,
@@ -12,9 +14,7 @@ from interpose.kube.agent.configmap_choice import (
     SelectedConfig,
     choose,
     digest,
-    group_problem,
     is_for_other_nodes,
-    map_names,
 )
 
 NODE = "worker-1.example"
@@ -48,31 +48,6 @@ def unseen(name: str) -> ObservedObject:
 def chosen_from(*seen: ObservedObject, before: str | None = None) -> ConfigChoice:
     """For the node of these tests."""
     return choose(seen, node=NODE, namespace="ns", before=before)
-
-
-# -- names
-
-
-def test_order_of_the_maps() -> None:
-    """Node, group, default, plain."""
-    assert map_names("c", "n", "g") == ("c.node.n", "c.group.g", "c.default", "c")
-
-
-@pytest.mark.parametrize("group", ["", "Fast_Ones", "-x", "a..b", "x" * 253])
-def test_group_without_a_map(group: str) -> None:
-    """A label may hold what no name can; then there is no map for it."""
-    assert map_names("c", "n", group) == ("c.node.n", "c.default", "c")
-    assert bool(group_problem("c", group)) == bool(group)
-
-
-def test_group_with_a_map() -> None:
-    """Nothing is wrong with it."""
-    assert group_problem("c", "g") == ""
-
-
-def test_group_problem_names_the_value() -> None:
-    """So that it is found."""
-    assert "'Fast_Ones'" in group_problem("c", "Fast_Ones")
 
 
 # -- which one
@@ -185,7 +160,7 @@ def test_nothing_is_followed() -> None:
         ("policy.static.relaxedisolation.example", False),
         ("policy.static-pools.pools.x", False),
         ("policy.statik.worker-2", False),
-        ("policy.topology-aware.worker-2", False),
+        ("policy.topology-aware.worker-2", True),
         ("policy.Active", False),
         ("logger.x.worker-2", False),
         ("README", False),
@@ -270,3 +245,62 @@ def test_same_is_about_source_and_content() -> None:
     assert not one.same(SelectedConfig(source="b", version="1", data={"a": "1"}))
     assert not one.same(SelectedConfig(source="a", version="1", data={}))
     assert not one.same(None)
+
+
+# -- objects of policies
+
+
+def policy_object(name: str, spec: Any = None, **more: Any) -> ObservedObject:
+    """The object of a policy, as an API server lists it: without its kind, with a status of others."""
+    metadata = {"name": name, "resourceVersion": "7", "generation": 3, "uid": "u", "labels": {"a": "b"}}
+    found = {"metadata": metadata, "spec": spec, "status": {"nodes": {"n2": {}}}, **more}
+    return ObservedObject(name, True, found, kind="BalloonsPolicy")
+
+
+def test_the_object_of_a_policy_is_sent_as_one_text() -> None:
+    """What it is, where it is and its spec; a status that others write is no other content."""
+    choice = chosen_from(policy_object("default", {"pinCPU": True}))
+    assert choice.verdict is ChoiceResult.CHOSEN
+    assert choice.chosen is not None
+    assert (choice.chosen.source, choice.chosen.generation) == ("BalloonsPolicy ns/default", 3)
+    assert choice.chosen.title == "BalloonsPolicy ns/default"
+    assert {key: json.loads(text) for key, text in choice.chosen.data.items()} == {
+        OBJECT_KEY: {
+            "apiVersion": "config.nri/v1alpha1",
+            "kind": "BalloonsPolicy",
+            "metadata": {"namespace": "ns", "name": "default"},
+            "spec": {"pinCPU": True},
+        }
+    }
+    other = chosen_from(policy_object("default", {"pinCPU": True}, status={}))
+    assert choice.chosen.same(other.chosen)
+
+
+def test_another_generation_is_another_configuration() -> None:
+    """It may say the same, and whoever waits for it has to learn that it is in force."""
+    one = SelectedConfig(source="a", version="1", data={}, generation=1)
+    assert not one.same(SelectedConfig(source="a", version="1", data={}, generation=2))
+
+
+def test_objects_and_maps_of_one_name_are_different_sources() -> None:
+    """The one that the node went by is known by its kind as well."""
+    gone = ObservedObject("default", True, None, kind="BalloonsPolicy")
+    assert chosen_from(gone, there("x"), before="BalloonsPolicy ns/default").gone
+    assert not chosen_from(gone, there("x"), before="ns/default").gone
+    closed = ObservedObject("default", False, None, "no rights", True, kind="BalloonsPolicy")
+    assert chosen_from(closed, there("x")).notes == ("BalloonsPolicy ns/default may not be read",)
+
+
+def test_an_object_without_a_generation_has_none() -> None:
+    """Whatever an API server sends."""
+    found = {"metadata": {"generation": "x"}, "spec": {}}
+    choice = chosen_from(ObservedObject("a", True, found, kind="BalloonsPolicy"))
+    assert choice.chosen is not None
+    assert (choice.chosen.generation, choice.chosen.version) == (0, "")
+
+
+def test_an_object_that_is_too_large_cannot_be_sent() -> None:
+    """As with a ConfigMap."""
+    choice = chosen_from(policy_object("a", {"text": "x" * MAX_DATA}))
+    assert choice.verdict is ChoiceResult.UNUSABLE
+    assert choice.problems[0].startswith("BalloonsPolicy ns/a: has ")
