@@ -18,7 +18,7 @@ from interpose.core.cpuallocator.priority import CpuPriority
 from interpose.core.model.cgroup import KubeQos
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.annotations import FAMILIES
-from interpose.core.policy.api import LoadFollower, Policy, Setup
+from interpose.core.policy.api import ColdStarter, LoadFollower, Policy, Setup
 from interpose.core.policy.balloons.container_wishes import TYPE as BALLOON_TYPE
 from interpose.core.policy.balloons.options import (
     BalloonsOptions,
@@ -42,6 +42,7 @@ from interpose.core.policy.static.policy import exclusive_count
 from interpose.core.policy.static_pools.options import Pool, PoolCpuList, PoolsOptions
 from interpose.core.policy.static_pools.policy import EXCLUSIVE_CORES
 from interpose.core.policy.topology_aware.options import PoolLevel, TopologyAwareOptions
+from interpose.core.topology.hints import TopologyHint
 from interpose.core.topology.topology import Topology
 from interpose.errors import ConfigError
 from interpose.resmgr.allocations import AllocationCandidate, Allocations
@@ -89,6 +90,7 @@ APART = ("reserved", "isolated", "idle siblings")  # those that are in no other 
 POD_POOL_NAMES = ("default", "reserved", "small", "large")
 
 
+PRESERVE = "cpu.preserve.resource-policy.nri.io"
 TOPOLOGY_NOTES = {
     "prefer-isolated-cpus.resource-policy.nri.io": ("true", "false", "nonsense"),
     "require-isolated-cpus.resource-policy.nri.io": ("true", "false"),
@@ -97,7 +99,7 @@ TOPOLOGY_NOTES = {
     "hide-hyperthreads.resource-policy.nri.io": ("true",),
     "prefer-cpu-priority.resource-policy.nri.io": ("high", "low"),
     "unlimited-burstable.resource-policy.nri.io": ("numa", "system"),
-    "cpu.preserve.resource-policy.nri.io": ("true",),
+    PRESERVE: ("true",),
     "memory.preserve.resource-policy.nri.io": ("true",),
     "memory-type.resource-policy.nri.io": ("dram,pmem", "pmem", "mixed", "nonsense"),
     "cold-start.resource-policy.nri.io": ("{duration: 60s}", "{duration: 2h}"),
@@ -107,6 +109,8 @@ TOPOLOGY_NOTES = {
         "nonsense",
     ),
     "resource-policy.nri.io/anti-affinity": ("a: [b]",),
+    "strict.topologyhints.resource-policy.nri.io": ("true",),
+    "pick-resources-by-hints.resource-policy.nri.io": ("true",),
 }
 
 
@@ -308,6 +312,15 @@ def made(draw: st.DrawFn, name: str, topology: Topology) -> Made:
     return Made(name, Setup(topology=topology, available=available, reserved=reserved), options)
 
 
+hints = st.builds(
+    TopologyHint,
+    provider=st.sampled_from(("device", "podresourceapi:device")),
+    cpus=st.sampled_from((EMPTY, CpuSet.parse("0-1"), CpuSet.parse("2,4"))),
+    nodes=st.sampled_from((EMPTY, CpuSet.parse("0"), CpuSet.parse("1-2"))),
+    packages=st.just(CpuSet.parse("0")),
+)
+
+
 @st.composite
 def requests(draw: st.DrawFn) -> Request:
     """What a container may say, sensible or not. Each of the policies looks at a part of it."""
@@ -346,6 +359,7 @@ def requests(draw: st.DrawFn) -> Request:
         ),
         pod_annotations=notes,
         envs=envs,
+        hints=draw(st.just(()) | st.just(()) | st.tuples(hints)),
     )
 
 
@@ -473,6 +487,21 @@ class Node(RuleBasedStateMachine):
         assert self._tracker() == self._tracker(self.two)
         now = self._assignments()
         assert changed == tuple(key for key in now if now[key] != before[key])
+
+    @precondition(lambda self: isinstance(getattr(self, "one", None), ColdStarter) and self.one.cold_starts())
+    @rule(data=st.data())
+    def end_cold_start(self, data: st.DataObject) -> None:
+        """A container has started: it has more memory nodes, and whoever has others now is told."""
+        assert isinstance(self.one, ColdStarter)
+        assert isinstance(self.two, ColdStarter)
+        key = data.draw(st.sampled_from(list(self.one.cold_starts())))
+        before = self._assignments()
+        changed = self.one.end_cold_start(key)
+        assert self.two.end_cold_start(key) == changed
+        assert self._tracker() == self._tracker(self.two)
+        assert key not in self.one.cold_starts()
+        now = self._assignments()
+        assert changed == tuple(one for one in now if now[one] != before[one])
 
     def teardown(self) -> None:
         """All go: everything is free again."""
