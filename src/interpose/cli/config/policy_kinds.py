@@ -46,6 +46,7 @@ def _read_object(node: DocumentNode, source: DocumentSource, where: str) -> tupl
     document = read_policy_object(node, where)
     spec = spec_of(node)
     lines = dict(_lines(spec, f"{_POLICY}.{document.active}")) | dict(_lines(spec, _POLICY))
+    lines |= {f"{_POLICY}.active": child.line for name, child in node.entries if name == "kind" and child.line}
     return DocumentPart(POLICIES, _rows(policy_values(document), source.name, lines), title_of(node)), document.warnings
 
 

@@ -127,6 +127,7 @@ def test_the_object_of_a_policy_is_a_document() -> None:
     reading = read_policy(source(OBJECT), NOWHERE)
     assert reading.kind == "BalloonsPolicy"
     assert said(reading) == {
+        "policy.Active": ("balloons", "file f.yaml:2"),
         "policy.ReservedResources.CPU": ("750m", "file f.yaml:5"),
         "policy.balloons.pinMemory": ("false", "file f.yaml:6"),
     }
