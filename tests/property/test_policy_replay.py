@@ -62,6 +62,11 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
         options=BalloonsOptions(types=(BalloonType(name="some", namespaces=("*",), max_cpus=4, prefer_new=True),)),
     ),
     "topology-aware": Configuration(policy="topology-aware", reserved=RESERVED, options=TopologyAwareOptions()),
+    "colocated pods": Configuration(
+        policy="topology-aware",
+        reserved=1000,
+        options=TopologyAwareOptions(prefer_isolated=False, colocate_pods=True, lift_quota=True),
+    ),
     "podpools": Configuration(
         policy="podpools", reserved=RESERVED, options=PodPoolsOptions(pools=(PodPool(name="default", max_pods=3),))
     ),
@@ -74,6 +79,7 @@ acts = st.lists(
                 "run",
                 "run",
                 "second",
+                "again",
                 "stop",
                 "remove",
                 "stop pod",
@@ -112,6 +118,8 @@ class Day:
             self.recalled.node.runtime.clear()
         elif what == "second" and self.pods:
             await self.create(self.pods[which % len(self.pods)], milli, f"more-{which}")
+        elif what == "again" and self.pods:  # the name of a container that is perhaps still there
+            await self.create(self.pods[which % len(self.pods)], milli, "app")
         elif what in ("stop pod", "remove pod") and self.pods:
             pod = self.pods.pop(which % len(self.pods))[0]
             await call(cri.StopPodSandboxRequest(pod_sandbox_id=pod))

@@ -19,11 +19,13 @@ from interpose.core.policy.request import Key, Request
 from interpose.cri.errors import UnreadableMessageError
 from interpose.cri.parser import CriParser
 from interpose.cri.store import convert
+from interpose.cri.store.convert import ListedContainer
 from interpose.net.grpc.status import OUTCOME_UNKNOWN, Code
 from interpose.relay.api import CLIENT
 from interpose.resmgr.allocations import Allocations
 from interpose.resmgr.container_request import make_request, resize_amounts
 from interpose.resmgr.existing_containers import container_key, find_candidates, is_live
+from interpose.resmgr.key_allocator import KeyAllocator
 from interpose.resmgr.whatif.compare import ComparisonResult, compare, effective, recorded_assignment
 from interpose.resmgr.whatif.events import CallRecord, MessageEvent, ReplyEvent, RequestEvent
 from interpose.resmgr.whatif.node_history import METHODS_OF_NODES, NodeHistory
@@ -57,6 +59,7 @@ class _OpenCall:
     position: int  # among all events
     mark: int  # of the store, when the call began
     message: Any = None
+    key: Key | None = None  # of the container that it creates
     reserved: Request | None = None  # what was granted for it
     before: Request | None = None  # what the container had before that
     assigned: Assignment = _NOTHING  # what the container gets by it
@@ -74,6 +77,7 @@ class PolicyReplay:
         self._store = self._node.store
         self._store.on_container = self._on_container
         self._allocations = Allocations(policy, lambda: self._now / 1e9)
+        self._keys = KeyAllocator(self._has_owner)
         self._timeline = Timeline(policy)
         self._counts = self._timeline.counts
         self._calls: dict[int, _OpenCall] = {}
@@ -147,6 +151,9 @@ class PolicyReplay:
         request = make_request(
             container, pod, command=command, args=args, capacity=self._capacity, siblings=siblings
         ).request
+        # A live container keeps what it has, even if the runtime has yet to refuse another one of its name.
+        call.key = self._keys.first_free(request.key)
+        request = replace(request, key=call.key)
         held = self._allocations.by_key.get(request.key)
         call.before = None if held is None else held.request
         decision = self._decide(TimelineStepKind.CREATE, request)
@@ -183,7 +190,7 @@ class PolicyReplay:
         if reply.forwarded is not None:
             sent = CriParser("CreateContainerRequest").parse(reply.forwarded)
         container = convert.container_of_request(sent, message, pod)
-        key, outcome, container_id = container_key(container), _outcome_of(reply), ""
+        key, outcome, container_id = call.key or container_key(container), _outcome_of(reply), ""
         if outcome is _CallOutcome.DONE:
             try:
                 container_id = CriParser("CreateContainerResponse").parse(reply.reply or b"").container_id
@@ -192,9 +199,9 @@ class PolicyReplay:
             outcome = outcome if container_id else _CallOutcome.UNKNOWN
         if outcome is _CallOutcome.DONE:
             container = replace(container, id=container_id)
-            if call.reserved is not None:
+            if call.reserved is not None and not self._has_owner(key):
                 self._allocations.confirm(key, container_id)
-            self._compare_created(call, container)
+            self._compare_created(call, key, container)
             self._node.on_reply(call.event, reply, call.mark)
         elif outcome is _CallOutcome.REFUSED:
             now = None if call.reserved is None else effective(call.assigned, container)
@@ -202,16 +209,23 @@ class PolicyReplay:
         elif outcome is _CallOutcome.UNKNOWN:
             if call.reserved is not None:
                 self._pending[key] = (self._position, container)
-        elif call.reserved is not None and call.before is None:
+        elif call.reserved is not None and call.before is None and not self._has_owner(key):
             self._release(key, TimelineStepKind.UNDO)
 
     def _settle_creates(self, call: _OpenCall, reply: bytes) -> None:
         """Take over the outcome of pending creates from a complete list."""
         if not self._pending or not self._node.is_complete(call.event):
             return
-        listed = {Key(found.pod_id, found.name, found.attempt): found for found in convert.listed_containers(reply)}
+        by_id = self._allocations.by_id
+        known: dict[Key, ListedContainer] = {}
+        others: dict[Key, ListedContainer] = {}  # by their names
+        for one in convert.listed_containers(reply):
+            if (owner := by_id.get(one.id)) is not None:
+                known[owner] = one
+            else:
+                others[Key(one.pod_id, one.name, one.attempt)] = one
         for key, (since, container) in tuple(self._pending.items()):
-            if (found := listed.get(key)) is not None:
+            if (found := known.get(key) or others.pop(key._replace(duplicate=0), None)) is not None:
                 del self._pending[key]
                 self._node.unknown.pop(found.id, None)
                 self._allocations.confirm(key, found.id)
@@ -274,20 +288,27 @@ class PolicyReplay:
             if new is None and gone is not None:
                 self._refused.pop(container_key(gone), None)
             return
-        key = container_key(new)
+        key = self._allocations.by_id.get(new.id) or self._keys.first_free(container_key(new))
         held = self._allocations.by_key.get(key)
         if held is None:
             if key not in self._refused:
-                self._adopt(new)
+                self._adopt(new, key)
             return
         if held.id != new.id and (not held.id or held.id not in self._store.containers):
             self._allocations.confirm(key, new.id)
         self._compare(key)
 
-    def _adopt(self, container: Container) -> None:
+    def _has_owner(self, key: Key) -> bool:
+        """Whether a live container has this key."""
+        held = self._allocations.by_key.get(key)
+        container = None if held is None else self._store.containers.get(held.id)
+        return container is not None and is_live(container, self._store.pods.get(container.pod_id))
+
+    def _adopt(self, container: Container, key: Key) -> None:
         """Admit a container that ran before the recording, as if the policy were new on the node."""
         pod = self._store.pods[container.pod_id]
-        (candidate,) = find_candidates([(container, pod)], {}, self.policy.name, self._capacity)
+        (found,) = find_candidates([(container, pod)], {}, self.policy.name, self._capacity)
+        candidate = replace(found, request=replace(found.request, key=key))
         try:
             decision = self._allocations.admit(candidate)
         except Exception as error:  # a failure of the policy is a result, too
@@ -307,6 +328,7 @@ class PolicyReplay:
         except Exception:  # as everywhere; the container keeps its allocation
             self._counts.failures += 1
             return
+        self._keys.release(key)
         self._add_step(kind, decision, held.request, before)
 
     # -- the time line
@@ -328,9 +350,9 @@ class PolicyReplay:
         container = self._store.containers.get(container_id)
         return container is not None and container.state is ContainerState.RUNNING
 
-    def _compare_created(self, call: _OpenCall, container: Container) -> None:
+    def _compare_created(self, call: _OpenCall, key: Key, container: Container) -> None:
         """Compare what was decided, or what it is at the reply: others may have been created meanwhile."""
-        key, then = container_key(container), recorded_assignment(container)
+        then = recorded_assignment(container)
         if call.reserved is None:
             self._timeline.add_created(key, self._title(container), compare(then, None))
             return

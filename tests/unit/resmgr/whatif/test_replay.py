@@ -136,6 +136,83 @@ def test_a_create_that_fails_is_taken_back() -> None:
     assert (outcome.summary.placed, outcome.summary.refused) == (0, 0)
 
 
+@pytest.mark.parametrize("name", ["static", "static-plus", "topology-aware"])
+def test_a_create_that_fails_as_its_name_is_in_use_leaves_its_owner_alone(name: str) -> None:
+    """The live container of that name keeps its CPUs, and only what was reserved for the other one is taken back."""
+    story = Story()
+    pod = story.pod("a")
+    story.call("StartContainer", cri.StartContainerRequest(container_id=story.create(pod, 2000)))
+    story.call("CreateContainer", create_of(pod, 4000), code=Code.INTERNAL, message="name is in use")
+    outcome = back(story, name)
+    first, second, taken_back = outcome.steps
+    assert [step.kind.value for step in outcome.steps] == ["create", "create", "undo"]
+    assert first.request.key == taken_back.request.key._replace(duplicate=0)
+    assert second.request.key == taken_back.request.key == first.request.key.next
+    assert first.after.cpus is not None
+    assert second.after.cpus is not None
+    assert (len(first.after.cpus), len(second.after.cpus)) == (2, 4)
+    assert not first.after.cpus & second.after.cpus
+
+
+def test_a_runtime_that_allows_a_name_twice_has_two_owners() -> None:
+    """Each has CPUs of its own, and gives back no others."""
+    story = Story()
+    pod = story.pod("a")
+    story.create(pod, 2000)
+    story.call("CreateContainer", create_of(pod, 4000), cri.CreateContainerResponse(container_id="other"))
+    story.call("RemoveContainer", cri.RemoveContainerRequest(container_id="a-app"))
+    story.run("b", 2000)
+    # Nothing is free but what the first one gave back, and CPUs next to the second one's.
+    assert told(back(story)) == [
+        ("create", "a", "2-3"),
+        ("create", "a", "4-7"),
+        ("release", "a", "-"),
+        ("create", "b", "2-3"),
+    ]
+
+
+def test_a_create_that_is_late_does_not_take_the_place_of_one_that_is_through() -> None:
+    """Two creates of one name are in flight: the one that fails has nothing to take back."""
+    story = Story()
+    pod = story.pod("a")
+    early, late = (story.ask("CreateContainer", create_of(pod, 2000)) for _ in "ab")
+    story.answer(late, cri.CreateContainerResponse(container_id="late"))
+    story.answer(early, code=Code.INTERNAL, message="name is in use")
+    assert told(back(story)) == [("create", "a", "2-3")]
+
+
+def test_two_creates_of_one_name_that_are_both_through_have_two_owners() -> None:
+    """The second one is taken over as it is found."""
+    story = Story()
+    pod = story.pod("a")
+    for number, ref in [(story.ask("CreateContainer", create_of(pod, 2000)), ref) for ref in ("one", "two")]:
+        story.answer(number, cri.CreateContainerResponse(container_id=ref))
+    assert told(back(story)) == [("create", "a", "2-3"), ("take over", "a", "4-5")]
+
+
+def test_a_list_settles_creates_in_doubt_of_a_name_that_is_in_use() -> None:
+    """What it shows of the owner says nothing about the other one."""
+    story = Story()
+    pod = story.pod("a")
+    owner = story.create(pod, 2000)
+    story.call("CreateContainer", create_of(pod, 4000), code=Code.DEADLINE_EXCEEDED)
+    shown = [(owner, "a", cri.CONTAINER_RUNNING)]
+    story.call("ListContainers", cri.ListContainersRequest(), listed(*shown))
+    assert told(back(story))[1:] == [("create", "a", "4-7"), ("undo", "a", "-")]
+
+
+def test_a_list_shows_the_second_container_of_a_name() -> None:
+    """Its create was in doubt: it has what was reserved for it, until it is gone."""
+    story = Story()
+    pod = story.pod("a")
+    owner = story.create(pod, 2000)
+    story.call("CreateContainer", create_of(pod, 4000), code=Code.DEADLINE_EXCEEDED)
+    shown = [(ref, "a", cri.CONTAINER_RUNNING) for ref in (owner, "other")]
+    story.call("ListContainers", cri.ListContainersRequest(), listed(*shown))
+    story.call("RemoveContainer", cri.RemoveContainerRequest(container_id="other"))
+    assert told(back(story)) == [("create", "a", "2-3"), ("create", "a", "4-7"), ("release", "a", "-")]
+
+
 def test_a_refusal_now_is_told_once() -> None:
     """The container ran then: nothing that happens to it later concerns the books."""
     story = Story()
