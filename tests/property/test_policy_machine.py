@@ -321,6 +321,12 @@ hints = st.builds(
 )
 
 
+# What pods ask for as a whole, if they do: more, as much or less than their containers.
+whole_pods = st.sampled_from((None, None, None, 0, 500, 1000, 2000, 3500, 6000, 12000)).map(
+    lambda milli: None if milli is None else Amounts(milli=milli, limit_milli=milli or None)
+)
+
+
 @st.composite
 def requests(draw: st.DrawFn) -> Request:
     """What a container may say, sensible or not. Each of the policies looks at a part of it."""
@@ -357,6 +363,7 @@ def requests(draw: st.DrawFn) -> Request:
             extended={EXCLUSIVE_CORES: min(4, milli // 1000)} if milli >= 1000 else {},
             quota=draw(st.booleans()),
         ),
+        pod_amounts=draw(whole_pods),
         pod_annotations=notes,
         envs=envs,
         hints=draw(st.just(()) | st.just(()) | st.tuples(hints)),
@@ -397,7 +404,12 @@ class Node(RuleBasedStateMachine):
         if (known := self.wanted.get(request.key)) is not None:
             request = replace(known, amounts=request.amounts)  # all else of a container stays as long as it lives
         elif sibling := next((one for one in self.wanted.values() if one.key.pod_id == request.key.pod_id), None):
-            request = replace(request, namespace=sibling.namespace, pod_annotations=sibling.pod_annotations)
+            request = replace(
+                request,
+                namespace=sibling.namespace,
+                pod_annotations=sibling.pod_annotations,
+                pod_amounts=sibling.pod_amounts,
+            )
         decision = self._both(request.key, lambda policy: policy.allocate(request))
         self._decided(request, decision)
 
@@ -423,6 +435,16 @@ class Node(RuleBasedStateMachine):
         self._decided(request, decision)
         if decision.refusal is not None:
             assert self.one.state.grants[old.key] == had
+
+    @precondition(lambda self: any(request.pod_amounts is not None for request in self.wanted.values()))
+    @rule(data=st.data(), amounts=whole_pods.filter(bool))
+    def resize_pod(self, data: st.DataObject, amounts: Amounts) -> None:
+        """A pod wants another amount as a whole; each of its containers is told, and may have to wait for it."""
+        whole = [request for request in self.wanted.values() if request.pod_amounts is not None]
+        pod = data.draw(st.sampled_from(whole)).key.pod_id
+        for old in [request for request in whole if request.key.pod_id == pod]:
+            request = replace(old, pod_amounts=amounts)
+            self._decided(request, self._both(old.key, lambda policy, request=request: policy.resize(request)))  # type: ignore[misc]
 
     @precondition(lambda self: self.wanted)
     @rule(data=st.data())
@@ -572,6 +594,28 @@ class Node(RuleBasedStateMachine):
             assert due(self.made, request, grant)
 
     @invariant()
+    def pods_have_no_more_alone_than_they_ask_for(self) -> None:
+        """Whatever their containers ask for themselves. Lists of `static-pools` are as long as their owner said."""
+        if self.made.name == "static-pools":
+            return
+        grants = self.one.state.grants
+        for pod, requests in self._whole_pods().items():
+            own = sum(_own_count(grants[request.key]) for request in requests)
+            most = max(request.pod_amounts.milli for request in requests if request.pod_amounts is not None)
+            assert 1000 * own <= most, pod
+
+    @invariant()
+    def pods_are_booked_once(self) -> None:
+        """In pools of topology-aware: for what the pod asks for, or its containers if that is more."""
+        if self.made.name != "topology-aware":
+            return
+        grants = self.one.state.grants
+        for pod, requests in self._whole_pods().items():
+            booked = sum(1000 * _own_count(grants[request.key]) + grants[request.key].milli for request in requests)
+            most = max(request.pod_amounts.milli for request in requests if request.pod_amounts is not None)
+            assert booked <= max(most, sum(request.milli for request in requests)), pod
+
+    @invariant()
     def pods_are_in_one_place(self) -> None:
         """And a pool has no more of them than its owner said."""
         if not isinstance(options := self.made.options, PodPoolsOptions):
@@ -605,9 +649,10 @@ class Node(RuleBasedStateMachine):
         if not isinstance(options := self.made.options, BalloonsOptions):
             return
         requested: dict[str, int] = {}
-        for grant in self.one.state.grants.values():
+        for key, grant in self.one.state.grants.items():
             name = grant.details.get("balloon", "left alone")
-            requested[name] = requested.get(name, 0) + grant.milli
+            asks = self.wanted[key].pod_amounts is None  # otherwise its pod does, be that more or less
+            requested[name] = requested.get(name, 0) + (grant.milli if asks else 0)
         requested.pop("left alone", None)
         sizes = {name: len(cpus) for name, cpus in self.one.pools().items() if name != "idle"}
         assert set(requested) <= set(sizes)
@@ -644,6 +689,14 @@ class Node(RuleBasedStateMachine):
         assert again.fallback == self.one.fallback
 
     # -- how
+
+    def _whole_pods(self) -> dict[str, list[Request]]:
+        """The containers of pods that ask for amounts as a whole."""
+        pods: dict[str, list[Request]] = {}
+        for request in self.wanted.values():
+            if request.pod_amounts is not None:
+                pods.setdefault(request.key.pod_id, []).append(request)
+        return pods
 
     def _some(self, data: st.DataObject) -> Request:
         return data.draw(st.sampled_from(list(self.wanted.values())))
@@ -701,6 +754,11 @@ class Node(RuleBasedStateMachine):
         return dict(policy.state.grants), dict(policy.state.pools), dict(policy.pools()), policy.fallback
 
 
+def _own_count(grant: Grant) -> int:
+    """How many CPUs a container has alone, those that it does not run on included."""
+    return len(grant.exclusive) + len(CpuSet.parse(grant.details.get("hidden", "")))
+
+
 def _static_due(made: Made, request: Request, grant: Grant) -> bool:
     topology, options = made.setup.topology, made.options
     assert isinstance(options, StaticOptions)
@@ -712,6 +770,8 @@ def _static_plus_due(made: Made, request: Request, grant: Grant) -> bool:
     if request.namespace == "kube-system":
         return grant.pools == ("reserved",) and not grant.exclusive
     full, part = divmod(request.milli, 1000)
+    if request.pod_amounts is not None and not grant.exclusive:
+        return "shared" in grant.pools
     return len(grant.exclusive) == full and ("shared" in grant.pools) == bool(part or not full)
 
 
@@ -743,7 +803,8 @@ def _dynamic_pools_due(made: Made, request: Request, grant: Grant) -> bool:
     assert isinstance(options, DynamicPoolsOptions)
     (pool,) = grant.pools
     system = request.namespace == "kube-system" or (request.namespace == "sys" and bool(options.reserved_namespaces))
-    if not system and not request.milli and not request.amounts.limit_milli:
+    amounts = request.amounts if request.pod_amounts is None else request.pod_amounts
+    if not system and not amounts.milli and not amounts.limit_milli:
         return pool == "shared"
     named = next((request.pod_annotations[key] for key in DYNAMIC_POOLS if key in request.pod_annotations), None)
     if named is not None:
@@ -786,7 +847,7 @@ def _topology_aware_due(made: Made, request: Request, grant: Grant) -> bool:
     """Whole CPUs for Guaranteed containers that may have some; nobody else has any."""
     options = made.options
     assert isinstance(options, TopologyAwareOptions)
-    own = len(grant.exclusive) + len(CpuSet.parse(grant.details.get("hidden", "")))
+    own = _own_count(grant)
     notes = {
         key.removesuffix(".resource-policy.nri.io"): text == "true" for key, text in request.pod_annotations.items()
     }
@@ -800,6 +861,8 @@ def _topology_aware_due(made: Made, request: Request, grant: Grant) -> bool:
     shares = usual if shared is None else shared
     if reserved or request.qos is not KubeQos.GUARANTEED or not full or shares:
         return not own and bool(grant.pools)
+    if request.pod_amounts is not None and not own:
+        return bool(grant.pools)
     return own == full and bool(grant.pools) == bool(part)
 
 

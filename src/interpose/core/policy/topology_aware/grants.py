@@ -1,11 +1,12 @@
 """Grants of the policy topology-aware: what a container gets for its place, and what is read from a grant later.
 
 The details of a grant have what a restart needs: the pool, its own CPUs that it does not run on, whether it has not
-started yet, and whether it shares a pool only because the reserved CPUs are in use.
+started yet, whether it shares a pool only because the reserved CPUs are in use, and what it carries of the rest of its
+pod.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from interpose.core.model.cgroup import shares_of
@@ -23,6 +24,7 @@ _HIDDEN: Final = "hidden"
 _COLD: Final = "cold-start"
 _OVERFLOW: Final = "overflow"
 _UNBOUND: Final = "unbound"
+_REST: Final = "pod-rest"
 _THINNED: Final = ", a thread of each core"  # behind the name of a pool
 
 
@@ -36,6 +38,7 @@ class HeldGrant:
     mems: CpuSet | None = None  # memory nodes that were chosen for it
     cold: bool = False
     overflow: bool = False
+    rest: int = 0  # what it carries of the rest of its pod
 
     @classmethod
     def of(cls, grant: Grant) -> "HeldGrant":
@@ -47,6 +50,7 @@ class HeldGrant:
             mems=None if _UNBOUND in details else grant.mems,
             cold=_COLD in details,
             overflow=_OVERFLOW in details,
+            rest=int(text) if (text := details.get(_REST, "0")).isdecimal() else 0,
         )
 
     @property
@@ -84,13 +88,14 @@ def make_grant(
         mems=mems,
         shares=_shares(request, wish, place) if options.pin_cpu and not preserved else None,
         quota=NO_QUOTA if lifts else None,
-        milli=wish.cpu.part,
+        milli=wish.cpu.part + wish.cpu.rest,
         details={
             _POOL: place_name(place),
             **({_HIDDEN: str(place.cpus - visible)} if place.cpus != visible else {}),
             **({_COLD: "true"} if wish.memory.cold_start else {}),
             **({_OVERFLOW: RESERVED} if overflow else {}),
             **({_UNBOUND: "true"} if unbound else {}),
+            **({_REST: str(wish.cpu.rest)} if wish.cpu.rest else {}),
         },
     )
 
@@ -113,6 +118,13 @@ def place_name(place: Placement) -> str:
     return place.source.value if place.source in (CpuSource.RESERVED, CpuSource.PRESERVED) else place.pool.name
 
 
+def with_rest(grant: Grant, rest: int) -> Grant:
+    """The grant of a container that carries so much of the rest of its pod now."""
+    details = {name: text for name, text in grant.details.items() if name != _REST}
+    milli = grant.milli - HeldGrant.of(grant).rest + rest
+    return replace(grant, milli=milli, details={**details, **({_REST: str(rest)} if rest else {})})
+
+
 def without_cold_start(details: Mapping[str, str]) -> dict[str, str]:
     """The details of a container that has started."""
     return {name: text for name, text in details.items() if name != _COLD}
@@ -124,7 +136,7 @@ def _pools(place: Placement, wish: ContainerWish) -> tuple[str, ...]:
         names = (RESERVED,)
     elif place.source is CpuSource.SPILLED:
         names = (place.pool.name, RESERVED)
-    elif place.source is CpuSource.POOL and place.milli:
+    elif place.source is CpuSource.POOL and wish.cpu.shares:
         names = (place.pool.name,)
     return tuple(map(thinned_name, names)) if wish.hide_siblings else names
 

@@ -57,6 +57,11 @@ class Placement:
     reason: str = ""
     candidates: tuple[Candidate, ...] = ()
 
+    def booking(self, milli: int) -> "Placement":
+        """The same place with so much booked; who shares CPUs of a pool uses a thousandth at least."""
+        least = int(self.source is CpuSource.POOL and not self.cpus)
+        return replace(self, milli=max(least, milli))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misplacement:
@@ -241,9 +246,8 @@ class PlaceFinder:
         """Whether shared CPUs and memory of a pool are where strict hints say."""
         if area is None:
             return True
-        shares = bool(wish.cpu.milli)
         nodes = score.memory.nodes if score.memory is not None else EMPTY
-        return (not shares or score.pool.cpus & self._supply.sharable <= area) and all(
+        return (not wish.cpu.shares or score.pool.cpus & self._supply.sharable <= area) and all(
             nodes <= hint.nodes for hint in request.hints if hint.nodes
         )
 
@@ -278,6 +282,7 @@ def describe_wish(wish: ContainerWish) -> str:
     cpu = wish.cpu
     kind = "isolated CPU" if cpu.isolated_only else "CPU"
     own = f"{cpu.full} {kind}{'' if cpu.full == 1 else 's'} of its own"
+    whole = f", and {cpu.rest}m for its pod as a whole" if cpu.rest else ""
     if not cpu.full:
-        return f"{cpu.part}m of shared CPUs" if cpu.part else "shared CPUs"
-    return f"{own} and {cpu.part}m of shared ones" if cpu.part else own
+        return (f"{cpu.part}m of shared CPUs" if cpu.part else "shared CPUs") + whole
+    return (f"{own} and {cpu.part}m of shared ones" if cpu.part else own) + whole

@@ -30,6 +30,7 @@ from interpose.core.policy.topology_aware.grants import (
     place_name,
     thinned,
     thinned_name,
+    with_rest,
     without_cold_start,
 )
 from interpose.core.policy.topology_aware.memory_zones import MemoryZones
@@ -42,6 +43,7 @@ from interpose.core.policy.topology_aware.placement import (
     Placement,
     describe_wish,
 )
+from interpose.core.policy.topology_aware.pod_bookings import PodBooking, PodBookings
 from interpose.core.policy.topology_aware.pool_tree import PoolTree, TreePool
 from interpose.core.policy.topology_aware.preferences import ContainerWish, CpuOffer, WishReader, find_unused
 from interpose.core.policy.topology_aware.supply import CpuSupply
@@ -73,6 +75,7 @@ class TopologyAwarePolicy:
         self._wishes = WishReader(options, kinds)
         self._places: dict[Key, Placement] = {}
         self._index = RequestIndex()
+        self._pods = PodBookings()
         self._reserved_milli = 0
         self._cold: dict[Key, float] = {}  # seconds after their start until they get DRAM
         self._thinned: dict[str, TreePool | None] = {}  # by the name of a thinned pool: that pool, None: reserved CPUs
@@ -125,6 +128,8 @@ class TopologyAwarePolicy:
         self._zones.release(key)
         self._cold.pop(key, None)
         self._index.drop(key)
+        self._pods.drop(key)
+        self._inherit(key.pod_id)
         self._set_pools(place.cpus)
         reason = f"CPUs {place.cpus} are free again" if place.cpus else "it had no CPUs of its own"
         return Decision(action=Action.RELEASE, key=key, reason=reason, changed=self._state.changes())
@@ -167,8 +172,12 @@ class TopologyAwarePolicy:
         mine = self._places.get(key)
         if mine is not None:
             self._withdraw(mine)
+        carried = self._reduce_rests(request, wish)
+        wish = self._add_rest(request, wish, known)
         found = self._find(request, wish, known, affinities)
         if isinstance(found, Misplacement):
+            for other, rest in carried.items():
+                self._carry(other, rest)
             if mine is not None:
                 self._deposit(mine)
             return _refuse(action, key, RefusalKind.EXHAUSTED, found.message, found.candidates)
@@ -176,6 +185,7 @@ class TopologyAwarePolicy:
         self._deposit(found)
         self._places[key] = found
         self._index.put(request, found.pool.id)
+        self._book_pod(request, wish)
         self._cold.pop(key, None)
         if change is None:
             wish = replace(wish, memory=replace(wish.memory, cold_start=0))
@@ -209,11 +219,63 @@ class TopologyAwarePolicy:
         """How many CPUs of its own a container may have if its pod says what it needs as a whole."""
         if request.pod_amounts is None:
             return 0
-        if known is not None and known.pool and not known.own and known.grant.milli == request.milli:
+        if known is not None and known.pool and not known.own and known.grant.milli - known.rest == request.milli:
             return 0  # it had none, and runs already
         pod = request.key.pod_id
         held = sum(len(place.cpus) for key, place in self._places.items() if key.pod_id == pod and key != request.key)
         return max(0, request.pod_amounts.milli // _MILLI - held)
+
+    # -- pods that ask for CPUs as a whole
+
+    def _reduce_rests(self, request: Request, wish: ContainerWish) -> dict[Key, int]:
+        """Others of its pod carry less by what a container asks for itself: what they carried before."""
+        if request.pod_amounts is None:
+            return {}
+        reduced = self._pods.reduced(request.key, request.pod_amounts, wish.cpu.own)
+        bookings = self._pods.of_pod(request.key.pod_id)
+        before = {key: bookings[key].rest for key in reduced}
+        for key, rest in reduced.items():
+            self._carry(key, rest)
+        return before
+
+    def _add_rest(self, request: Request, wish: ContainerWish, known: HeldGrant | None) -> ContainerWish:
+        """A wish with what the container is to carry of the rest of its pod."""
+        if request.pod_amounts is None or wish.cpu.offer is CpuOffer.PRESERVED:
+            return wish
+        held = known.rest if known is not None and known.pool else None
+        rest = self._pods.rest_for(request.key, request.pod_amounts, wish.cpu.own, held)
+        return replace(wish, cpu=replace(wish.cpu, rest=rest))
+
+    def _book_pod(self, request: Request, wish: ContainerWish) -> None:
+        """Remember what a container books of its pod."""
+        if request.pod_amounts is None:
+            self._pods.drop(request.key)
+        else:
+            total = request.pod_amounts.milli
+            self._pods.put(request.key, PodBooking(total=total, own=wish.cpu.own, rest=wish.cpu.rest))
+
+    def _inherit(self, pod_id: str) -> None:
+        """Others of a pod carry what nobody of it books any more, as far as their pools have room."""
+        for key, booking in tuple(self._pods.of_pod(pod_id).items()):
+            more = min(self._pods.unbooked(pod_id), self._room(self._places[key]))
+            if more > 0:
+                self._carry(key, booking.rest + more)
+
+    def _carry(self, key: Key, rest: int) -> None:
+        """Let a container carry so much of the rest of its pod. What it has stays the same."""
+        place, booking = self._places[key], self._pods.of_pod(key.pod_id)[key]
+        self._pods.put(key, replace(booking, rest=rest))
+        self._withdraw(place)
+        self._places[key] = place.booking(booking.own - _MILLI * len(place.cpus) + rest)
+        self._deposit(self._places[key])
+        self._state.put(key, with_rest(self._state.grants[key], rest))
+
+    def _room(self, place: Placement) -> int:
+        """How much more can be booked where a container is."""
+        if place.source is CpuSource.RESERVED:
+            return _MILLI * len(self._reserved) - self._reserved_milli
+        balances = self._supply.balances()
+        return min(balances[number] for number in place.pool.path) if place.source is CpuSource.POOL else 0
 
     # -- places
 
@@ -225,7 +287,7 @@ class TopologyAwarePolicy:
             return Placement(pool=root, source=CpuSource.PRESERVED, reason="its CPUs are left alone")
         if wish.cpu.offer is CpuOffer.RESERVED:
             return self._find_reserved(request, wish, known, affinities)
-        asks = wish.cpu.full or wish.cpu.part
+        asks = wish.cpu.own or wish.cpu.rest
         if known is not None and known.pool and known.is_spilled and not asks:
             return self._spilled()
         found = self._find_in_pool(request, wish, known, affinities)
@@ -235,7 +297,7 @@ class TopologyAwarePolicy:
         self, request: Request, wish: ContainerWish, known: HeldGrant | None, affinities: tuple[Affinity, ...]
     ) -> Placement:
         """The reserved CPUs; a pool if they are in use; the reserved CPUs all the same if there is no room either."""
-        part = wish.cpu.part
+        part = wish.cpu.part + wish.cpu.rest
         reserved = Placement(
             pool=self._tree.root, source=CpuSource.RESERVED, milli=part, reason=f"the reserved CPUs {self._reserved}"
         )

@@ -46,6 +46,7 @@ class CpuWish:
     offer: CpuOffer = CpuOffer.NORMAL
     full: int = 0  # CPUs of its own
     part: int = 0  # thousandths of shared CPUs
+    rest: int = 0  # thousandths that are booked with it, as its pod asks for more than its containers
     why: str  # why it is so, in a few words
     isolate: bool = False  # rather isolated CPUs
     isolated_only: bool = False
@@ -53,7 +54,18 @@ class CpuWish:
     @property
     def milli(self) -> int:
         """What it uses of the shared CPUs of its pool: with none of its own a thousandth at least."""
-        return self.part if self.full else max(1, self.part)
+        booked = self.part + self.rest
+        return booked if self.full else max(1, booked)
+
+    @property
+    def own(self) -> int:
+        """All that it asks for itself, in thousandths of a CPU."""
+        return 1000 * self.full + self.part
+
+    @property
+    def shares(self) -> bool:
+        """Whether it runs on shared CPUs."""
+        return not self.full or bool(self.part)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
