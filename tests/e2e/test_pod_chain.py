@@ -153,7 +153,7 @@ def test_views_explain_it(chain: Chain) -> None:
     """Who has what, why, and that all is well."""
     why = chain.show("explain", "lab/db/main")
     assert "Guaranteed, CPU 1 (limit 1)" in why
-    assert "CPUs 1 of its own" in why
+    assert "CPU 1 of its own" in why
     assert chain.relay.exclusive() == {"db": "1"}
     status = chain.show("status")
     assert "policy: static" in status

@@ -10,6 +10,7 @@ from interpose.core.model.pod import Container
 from interpose.core.policy.constraints import ExcludedCpus
 from interpose.core.policy.decision import NO_QUOTA, Assignment, assignment_record, decision_record, grant_record
 from interpose.core.policy.names import NONE
+from interpose.core.policy.pool_report import pool_record, report_pools
 from interpose.core.policy.request import Key
 from interpose.core.topology.document import topology_document
 from interpose.errors import ConfigError
@@ -61,6 +62,7 @@ def policy_report(
         "available": _set(configuration.available),
         "reserved": _reserved(configuration.reserved),
         "pools": {name: str(cpus) for name, cpus in allocations.policy.pools().items()},
+        "pool_details": [pool_record(report, titles) for report in report_pools(allocations.policy)],
         "containers": len(allocations.by_key),
         "exclusive": sum(1 for grant in policy_state.grants.values() if grant.exclusive),
         "failing": failing,

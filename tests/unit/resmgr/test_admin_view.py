@@ -62,6 +62,8 @@ async def test_the_policy_and_who_has_what(node: PolicyNode) -> None:
     assert report["state_file"] == FILE
     assert report["topology"]["online"] == "0-15"
     assert report["pools"]["shared"] == "0-1,4-15"
+    shared = next(row for row in report["pool_details"] if row["name"] == "shared")
+    assert (shared["cpus"], shared["containers"]) == ("0-1,4-15", ["default/web/app"])
     rows = {(row["container"], row["exclusive"], row["cpus"], row["state"]) for row in report["assignments"]}
     assert rows == {("default/db/app", "2-3", "2-3", "in step"), ("default/web/app", "", "0-1,4-15", "in step")}
 

@@ -129,12 +129,14 @@ def _granted(decision: Mapping[str, Any]) -> str:
         parts = ["no CPUs are assigned"]
     else:
         own, pools = grant.get("exclusive"), words(grant.get("pools"))
-        parts = [f"CPUs {or_dash(own)} of its own"] if own else []
-        parts += [f"shares pool {' and '.join(pools)}"] if pools else []
+        parts = [f"{'CPU' if str(own).isdecimal() else 'CPUs'} {or_dash(own)} of its own"] if own else []
+        parts += [f"shares {'pool' if len(pools) == 1 else 'pools'} {' and '.join(pools)}"] if pools else []
     parts += [f"memory nodes {or_dash(grant['mems'])}"] if grant.get("mems") is not None else []
     parts += [f"CPU shares {or_dash(grant['shares'])}"] if grant.get("shares") is not None else []
     parts += ["no CFS quota"] if grant.get("quota") == NO_QUOTA else []
-    parts += [f"{or_dash(name)} {or_dash(value)}" for name, value in group(grant.get("details")).items()]
+    known = (*words(grant.get("pools")), group(decision.get("assignment")).get("cpus"))  # is told already
+    details = group(grant.get("details"))
+    parts += [f"{or_dash(name)} {or_dash(value)}" for name, value in details.items() if value not in known]
     return "; ".join(parts)
 
 

@@ -176,3 +176,8 @@ def _bits(numbers: range) -> int:
     if numbers.step == 1:
         return ((1 << len(numbers)) - 1) << numbers.start
     return sum(1 << number for number in numbers)
+
+
+def name_cpus(cpus: CpuSet) -> str:
+    """CPUs in a sentence: CPU 3, CPUs 0-3."""
+    return f"CPU {cpus}" if len(cpus) == 1 else f"CPUs {cpus}"

@@ -127,8 +127,9 @@ def test_trouble_is_in_words() -> None:
     [
         (None, "nothing"),
         ({"pinned": False}, "no CPUs are assigned"),
-        ({"pools": ["a", "b"], "pinned": True}, "shares pool a and b"),
-        ({"exclusive": "1", "pools": []}, "CPUs 1 of its own"),
+        ({"pools": ["a", "b"], "pinned": True}, "shares pools a and b"),
+        ({"exclusive": "1", "pools": []}, "CPU 1 of its own"),
+        ({"pools": ["a"], "details": {"pool": "a", "cold-start": "true"}}, "shares pool a; cold-start true"),
     ],
 )
 def test_what_it_got(grant: object, text: str) -> None:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from interpose.core.model.cpuset import EMPTY, MAX_CPUS, MAX_TEXT, CpuSet, KubeletCpus
+from interpose.core.model.cpuset import EMPTY, MAX_CPUS, MAX_TEXT, CpuSet, KubeletCpus, name_cpus
 from interpose.testing.eventually import WAIT_LIMIT
 
 
@@ -139,6 +139,11 @@ def test_a_set_cannot_be_changed() -> None:
 def test_a_kubelet_that_said_nothing_has_nothing() -> None:
     """No policy, no assignments."""
     assert KubeletCpus() == KubeletCpus(policy="", shared=EMPTY, assigned={})
+
+
+def test_cpus_in_a_sentence() -> None:
+    """One, several, and none."""
+    assert [name_cpus(CpuSet.parse(text)) for text in ("3", "0-1", "")] == ["CPU 3", "CPUs 0-1", "CPUs "]
 
 
 def test_module_loads_without_docstrings() -> None:

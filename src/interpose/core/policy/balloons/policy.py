@@ -12,7 +12,7 @@ from typing import Final
 
 from interpose.core.cpuallocator.bitmask import lowest_bits
 from interpose.core.cpuallocator.cost import Candidate
-from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.cpuset import EMPTY, CpuSet, name_cpus
 from interpose.core.policy.api import Setup
 from interpose.core.policy.balloons.balloon import Balloon, PodUse, make_balloon
 from interpose.core.policy.balloons.balloon_choice import (
@@ -33,14 +33,14 @@ from interpose.core.policy.balloons.placed_container import (
     read_record,
 )
 from interpose.core.policy.balloons.problems import option_notes
-from interpose.core.policy.balloons.shown_pools import ShownPools
+from interpose.core.policy.balloons.shown_pools import IDLE, ShownPools
 from interpose.core.policy.decision import NO_QUOTA, Action, Decision, Grant, Refusal, RefusalKind
+from interpose.core.policy.pool_report import PoolReport
 from interpose.core.policy.request import Key, Request
 from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static.partition import CpuPartition, divide
 
 _MOST_TOLD: Final = 4  # balloons in a refusal
-IDLE: Final = "idle"  # CPUs of no balloon, among the pools for people
 _KEPT: Final = ("pools", "pinned", "mems", "details")  # what is the same in a grant that is kept
 
 
@@ -109,6 +109,10 @@ class BalloonsPolicy:
         """The CPUs of every balloon, and those of none."""
         found = {balloon.name: balloon.cpus for balloon in self._balloons.all()}
         return {**found, IDLE: self._balloons.idle}
+
+    def report_pools(self) -> Sequence[PoolReport]:
+        """Every balloon with what is requested of it and its containers, and the CPUs of none."""
+        return [*self._shown.report(self._containers)]
 
     def allocate(self, request: Request, held: Grant | None = None) -> Decision:
         """A balloon of its type: the one where it was, else the one that its type says."""
@@ -390,7 +394,7 @@ def _refuse(action: Action, key: Key, refusal: Refusal, candidates: tuple[Candid
 
 
 def _describe(balloon: Balloon) -> str:
-    return f"CPUs {balloon.cpus} for {balloon.milli}m of {count_containers(balloon.containers)}"
+    return f"{name_cpus(balloon.cpus)} for {balloon.milli}m of {count_containers(balloon.containers)}"
 
 
 def _lowest(cpus: CpuSet, count: int) -> CpuSet:

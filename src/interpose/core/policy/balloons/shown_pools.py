@@ -3,19 +3,22 @@
 A pool changes only if its CPUs do, so that containers are changed only if theirs are.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from interpose.core.cpuallocator.bitmask import lowest_index
-from interpose.core.model.cpuset import CpuSet
+from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.balloons.balloon import Balloon
 from interpose.core.policy.balloons.balloon_set import BalloonSet
 from interpose.core.policy.balloons.cpu_levels import parts_of_level, touched
 from interpose.core.policy.balloons.options import ShareLevel
+from interpose.core.policy.pool_report import PoolReport
+from interpose.core.policy.request import Key
 from interpose.core.policy.state import PolicyState
 from interpose.core.topology.topology import Topology
 
-_IDLE: Final = " idle"
+IDLE: Final = "idle"  # CPUs of no balloon, among the pools for people
+_IDLE: Final = f" {IDLE}"
 _THREADS: Final = " threads"
 
 
@@ -68,6 +71,21 @@ class ShownPools:
     def cpus(self, balloon: Balloon, *, hides: bool) -> CpuSet:
         """What a container in a balloon has."""
         return CpuSet.union(self._state.pool(name) for name in self.names(balloon, hides=hides))
+
+    def report(self, containers: Mapping[str, Iterable[Key]]) -> Iterator[PoolReport]:
+        """Balloons with their containers, which are given by name, then the CPUs of no balloon."""
+        for balloon in self._balloons.all():
+            yield PoolReport(
+                name=balloon.name,
+                kind=balloon.kind.name,
+                cpus=balloon.cpus,
+                idle=self._state.pool(balloon.name + _IDLE),
+                mems=self._topology.memory_near(balloon.cpus) if balloon.cpus else EMPTY,
+                granted=balloon.milli,
+                free=max(0, 1000 * len(balloon.cpus) - balloon.milli),
+                containers=tuple(containers.get(balloon.name, ())),
+            )
+        yield PoolReport(name=IDLE, kind=IDLE, cpus=self._balloons.idle)
 
     def _first_threads(self, cpus: CpuSet) -> CpuSet:
         """The lowest CPU of each core."""

@@ -90,7 +90,7 @@ _REASONS: Final[Mapping[str, str]] = MappingProxyType(
         "affinity": "affinities are for the other one",
         "hints": "it is farther from the devices, or no nearer and wider",
         "memory": "its memory goes less well with what is wanted",
-        "burst": "it goes less well with CPUs that are not limited, or with the limit",
+        "burst": "it is wider or narrower than suits the CPU limit, or that there is none",
         "nodes": "its memory would be spread over more nodes",
         "kinds": "it lacks a kind of memory",
         "priority": "it has too few CPUs of the priority that is wanted",

@@ -7,7 +7,7 @@ use more than is free in it (see `supply`), except that containers that ask for 
 is left; a container that runs stays in its pool and on its CPUs as long as these are enough for it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
@@ -16,9 +16,10 @@ from typing import Final
 from interpose.core.cpuallocator.allocator import take
 from interpose.core.cpuallocator.cost import Candidate
 from interpose.core.memoryallocator.request import MemoryChange
-from interpose.core.model.cpuset import EMPTY, CpuSet
+from interpose.core.model.cpuset import EMPTY, CpuSet, name_cpus
 from interpose.core.policy.api import Setup
 from interpose.core.policy.decision import Action, Decision, Grant, Refusal, RefusalKind
+from interpose.core.policy.pool_report import PoolReport
 from interpose.core.policy.request import Key, Request
 from interpose.core.policy.state import PolicyState
 from interpose.core.policy.static.partition import all_memory, divide
@@ -44,6 +45,7 @@ from interpose.core.policy.topology_aware.placement import (
     describe_wish,
 )
 from interpose.core.policy.topology_aware.pod_bookings import PodBooking, PodBookings
+from interpose.core.policy.topology_aware.pool_reports import report_tree
 from interpose.core.policy.topology_aware.pool_tree import PoolTree, TreePool
 from interpose.core.policy.topology_aware.preferences import ContainerWish, CpuOffer, WishReader, find_unused
 from interpose.core.policy.topology_aware.supply import CpuSupply
@@ -110,6 +112,10 @@ class TopologyAwarePolicy:
             **({_HIDDEN: hidden} if hidden else {}),
         }
 
+    def report_pools(self) -> Sequence[PoolReport]:
+        """The reserved CPUs and the tree, with what is free and granted in each pool."""
+        return [*report_tree(self._tree, self._supply, self._reserved, self._places)]
+
     def allocate(self, request: Request, held: Grant | None = None) -> Decision:
         """CPUs of its own as far as it is entitled to, a share of a pool else."""
         return self._decide(Action.ALLOCATE, request, held)
@@ -131,7 +137,8 @@ class TopologyAwarePolicy:
         self._pods.drop(key)
         self._inherit(key.pod_id)
         self._set_pools(place.cpus)
-        reason = f"CPUs {place.cpus} are free again" if place.cpus else "it had no CPUs of its own"
+        free = f"{name_cpus(place.cpus)} {'is' if len(place.cpus) == 1 else 'are'} free again"
+        reason = free if place.cpus else "it had no CPUs of its own"
         return Decision(action=Action.RELEASE, key=key, reason=reason, changed=self._state.changes())
 
     # -- memory that changes without a decision
@@ -299,7 +306,10 @@ class TopologyAwarePolicy:
         """The reserved CPUs; a pool if they are in use; the reserved CPUs all the same if there is no room either."""
         part = wish.cpu.part + wish.cpu.rest
         reserved = Placement(
-            pool=self._tree.root, source=CpuSource.RESERVED, milli=part, reason=f"the reserved CPUs {self._reserved}"
+            pool=self._tree.root,
+            source=CpuSource.RESERVED,
+            milli=part,
+            reason=f"the reserved {name_cpus(self._reserved)}",
         )
         overflows = known is not None and known.overflow
         fits = self._reserved_milli + part <= _MILLI * len(self._reserved)

@@ -60,6 +60,10 @@ class CpuSupply:
 
     # -- capacities
 
+    def used(self, pool: TreePool) -> int:
+        """Thousandths of shared CPUs that containers in a pool and in those inside of it use."""
+        return self._used[pool.id]
+
     def balances(self) -> list[int]:
         """By pool: thousandths of free sharable CPUs that are not in use."""
         free = self.sharable.mask

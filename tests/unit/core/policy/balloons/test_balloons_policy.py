@@ -487,3 +487,29 @@ def test_the_state_of_a_new_policy() -> None:
     there = node(ONE)
     assert there.policy.name == "balloons"
     assert there.policy.state.pools == {"reserved[0]": CpuSet.parse("0"), "default[0]": CpuSet()}
+
+
+# -- what people are told
+
+
+def test_reports_of_balloons() -> None:
+    """Type, CPUs, memory, what is requested and what is left of that, idle CPUs near by; then the CPUs of none."""
+    there = node(BalloonType(name="one", share_idle=ShareLevel.NUMA))
+    there.add("a/x", 1500, kind="one")
+    rows = [
+        (one.name, one.kind, str(one.cpus), str(one.idle), str(one.mems), one.granted, one.free, one.containers)
+        for one in there.policy.report_pools()
+    ]
+    assert rows == [
+        ("reserved[0]", "reserved", "0", "", "0", 0, 1000, ()),
+        ("one[0]", "one", "2-3", "1", "0", 1500, 500, (there.key("a/x"),)),
+        ("default[0]", "default", "", "", "", 0, 0, ()),
+        ("idle", "idle", "1,4-15", "", "", None, None, ()),
+    ]
+
+
+def test_one_cpu_in_a_sentence() -> None:
+    """It is a CPU, not CPUs."""
+    there = node(ONE)
+    decision = there.create(there.request("a", 500, kind="one"))
+    assert decision.reason.endswith(f"CPU {there.cpus('a')} for 500m of 1 container")

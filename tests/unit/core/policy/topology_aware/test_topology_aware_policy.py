@@ -226,12 +226,12 @@ def test_the_system_has_the_reserved_cpus() -> None:
     policy = policy_of("laptop", reserved=CpuSet.of((0,)))
     decisions = [policy.allocate(ask(pod, 700, KubeQos.BURSTABLE, namespace="kube-system")) for pod in ("a", "b", "c")]
     assert [cpus(policy, pod) for pod in "abc"] == ["0", "1", "0"]
-    assert decisions[0].reason == "namespace kube-system: the reserved CPUs 0"
+    assert decisions[0].reason == "namespace kube-system: the reserved CPU 0"
     assert decisions[1].reason == (
         "socket #0: 700m of shared CPUs (namespace kube-system), the reserved CPUs are in use, the only pool"
     )
     assert decisions[2].reason == (
-        "namespace kube-system: the reserved CPUs 0, which are overbooked, and no pool has room"
+        "namespace kube-system: the reserved CPU 0, which are overbooked, and no pool has room"
     )
 
 
@@ -247,7 +247,7 @@ def test_a_restart_leaves_the_system_where_it_is() -> None:
     assert policy.allocate(ask("d", 600, namespace="kube-system")).reason.endswith("no pool has room")
     policy.release(Key("c", "app"))
     policy.release(Key("d", "app"))
-    assert policy.allocate(ask("e", 600, namespace="kube-system")).reason.endswith("the reserved CPUs 0")
+    assert policy.allocate(ask("e", 600, namespace="kube-system")).reason.endswith("the reserved CPU 0")
 
 
 def test_without_a_cpu_to_share_the_reserved_ones_are() -> None:
