@@ -8,14 +8,16 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from interpose.cli.common.admin_client import admin_option, ask
 from interpose.cli.render.machine import CpuOwners, owners_of
+from interpose.cli.render.pool_tree import owners_of_pools, pools_text
 from interpose.cli.render.text import WIDTH, group, groups
 from interpose.cli.render.topology_picture import picture
 from interpose.cli.render.topology_svg import svg_text
@@ -32,6 +34,7 @@ from interpose.host.sysfs import read_topology
 # 8192 CPUs with a line for each of their fields.
 _MAX_BYTES = 8 << 20
 _SUFFIXES = (".json", ".yaml", ".yml")
+_POOL_KEYS = ("policy", "pool_details", "assignments")
 
 
 def load_topology(source: str) -> Topology:
@@ -93,19 +96,35 @@ SYSFS = "/sys"
 )
 @click.option("--svg", metavar="FILE", help="Write a drawing to this file instead; - is standard output.")
 @click.option("--show-assignments", is_flag=True, help="Mark CPUs with who has them, as a running relay says.")
+@click.option(
+    "--show-pools",
+    is_flag=True,
+    help="Show the pools of the policy of a running relay instead of the parts of the machine: as tree with their "
+    "containers, in pictures by their CPUs, or as JSON.",
+)
 @admin_option
-def topology(source: str | None, output: str, svg: str | None, show_assignments: bool, admin: str) -> None:
+def topology(
+    source: str | None, output: str, svg: str | None, show_assignments: bool, show_pools: bool, admin: str
+) -> None:
     """Show the CPUs and NUMA nodes of a machine."""
     if show_assignments:
         _check_assignments(source, output if svg is None else "drawing")
-    owners = _ask_owners(admin) if show_assignments else None
-    machine = _ask_topology(admin) if show_assignments else load_machine(source)
+    if show_pools:
+        _check_pools(source, with_assignments=show_assignments)
+    policy = group(ask(admin, "GET", "/v1/policy")) if show_assignments or show_pools else {}
+    if show_pools and svg is None and output == "json":
+        click.echo(json.dumps({key: policy.get(key) for key in _POOL_KEYS}, indent=2))
+        return
+    machine = _ask_topology(admin) if policy else load_machine(source)
+    owners = None
+    if policy:
+        owners = owners_of_pools(policy) if show_pools else owners_of(groups(policy.get("assignments")))
     if svg is not None:
         write_drawing(svg, svg_text(machine, owners))
     elif output == "json":
         click.echo(json.dumps(topology_document(machine), indent=2))
     else:
-        click.echo(_text(machine, output, owners))
+        click.echo(_text(machine, output, owners, policy if show_pools else None))
 
 
 def load_machine(source: str | None) -> Topology:
@@ -121,6 +140,14 @@ def _check_assignments(source: str | None, output: str) -> None:
         raise click.UsageError(f"--show-assignments marks CPUs in pictures, -o {output} has none: use text or picture")
 
 
+def _check_pools(source: str | None, *, with_assignments: bool) -> None:
+    """Pools are those of the relay's policy, and a CPU has one letter."""
+    if source:
+        raise click.UsageError("--show-pools is about the machine of a running relay: drop --from")
+    if with_assignments:
+        raise click.UsageError("--show-pools and --show-assignments both mark CPUs: use one of them")
+
+
 def _ask_topology(admin: str) -> Topology:
     """The machine as the policy of a relay sees it: the one the assignments are about."""
     where = f"the topology of {admin}"
@@ -128,15 +155,14 @@ def _ask_topology(admin: str) -> Topology:
     return read_topology_document(parse_document(json.dumps(answer), where, json_only=True), where)
 
 
-def _ask_owners(admin: str) -> CpuOwners:
-    return owners_of(groups(group(ask(admin, "GET", "/v1/policy")).get("assignments")))
-
-
-def _text(machine: Topology, output: str, owners: CpuOwners | None) -> str:
+def _text(machine: Topology, output: str, owners: CpuOwners | None, pools: Mapping[str, Any] | None) -> str:
+    """`pools`: the policy whose pools the tree has, None: it has the parts of the machine."""
     on_terminal = _on_terminal()
     width = shutil.get_terminal_size().columns if on_terminal else WIDTH
     colour = on_terminal and not os.environ.get("NO_COLOR")
-    blocks = [tree_text(machine, width)] if output in ("text", "tree") else []
+    blocks = []
+    if output in ("text", "tree"):
+        blocks.append(tree_text(machine, width) if pools is None else pools_text(pools, width))
     if output in ("text", "picture"):
         blocks.append(picture(machine, width, colour=colour, owners=owners, titled=output == "picture"))
     return "\n\n".join(blocks)

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from interpose.cli.main import cli
+from interpose.cli.render.pool_tree import owners_of_pools, pools_text
 from interpose.cli.render.topology_picture import picture
 from interpose.cli.render.topology_svg import svg_text
 from interpose.cli.render.topology_tree import tree_text
@@ -16,6 +17,11 @@ from interpose.net.httpd.routes import RouteTable, ServerRequest, ServerResponse
 from tests.support.policy.machines import machine
 
 TEXT = "2p1d2n2c2t"
+POOLS = {
+    "policy": "balloons",
+    "pool_details": [{"name": "team[0]", "cpus": "2-3", "containers": ["a/b/c"]}, {"name": "idle", "cpus": "0-1,4-15"}],
+    "assignments": [{"container": "a/b/c", "cpus": "2-3"}],
+}
 
 
 def run(*arguments: object) -> Result:
@@ -92,6 +98,45 @@ def test_assignments_come_from_the_relay(serve: Callable[[RouteTable], str]) -> 
 def test_assignments_are_refused_where_they_would_mean_nothing(arguments: tuple[str, ...], why: str) -> None:
     """On another machine, and where nothing shows them. The relay is not even asked."""
     result = run("--show-assignments", *arguments, "--admin", "/nowhere")
+    assert result.exit_code == 2
+    assert why in result.stderr
+
+
+@pytest.fixture
+def with_pools(serve: Callable[[RouteTable], str]) -> str:
+    """The address of a relay with two pools on a machine."""
+
+    async def policy(request: ServerRequest) -> ServerResponse:
+        return json_response({**POOLS, "refused": []})
+
+    async def of_relay(request: ServerRequest) -> ServerResponse:
+        return json_response(topology_document(machine("n4c16")))
+
+    return serve({("GET", "/v1/policy"): policy, ("GET", "/v1/topology"): of_relay})
+
+
+def test_pools_come_from_the_relay(with_pools: str) -> None:
+    """Instead of the parts of the machine in the tree, as letters in the picture, as colours in the drawing."""
+    owners = owners_of_pools(POOLS)
+    tree, drawn = pools_text(POOLS), picture(machine("n4c16"), 100, owners=owners, titled=False)
+    assert run("--show-pools", "--admin", with_pools).output == f"{tree}\n\n{drawn}\n"
+    assert run("--show-pools", "--admin", with_pools, "-o", "tree").output == f"{tree}\n"
+    assert drawn.endswith("A team[0]: 2-3\nB idle: 0-1,4-15")
+    svg = run("--show-pools", "--admin", with_pools, "-o", "json", "--svg", "-").output
+    assert svg == svg_text(machine("n4c16"), owners)
+
+
+def test_pools_as_json(with_pools: str) -> None:
+    """With who is in them, and nothing else that the relay tells of its policy."""
+    assert json.loads(run("--show-pools", "--admin", with_pools, "-o", "json").output) == POOLS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"), [(("--from", TEXT), "drop --from"), (("--show-assignments",), "use one of them")]
+)
+def test_pools_are_refused_where_they_would_mean_nothing(arguments: tuple[str, ...], why: str) -> None:
+    """On another machine, and where CPUs are marked already. The relay is not even asked."""
+    result = run("--show-pools", *arguments, "--admin", "/nowhere")
     assert result.exit_code == 2
     assert why in result.stderr
 
