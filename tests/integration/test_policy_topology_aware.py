@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from interpose._pb import cri_pb2 as cri
+from interpose.cli.render.pool_tree import owners_of_pools, pools_text
 from interpose.core.model.cpuset import CpuSet
+from interpose.resmgr.admin_view import policy_report
 from interpose.testing.eventually import eventually
 from interpose.testing.fakeruntime import FakeRuntime
 from tests.support.policy.machines import machine
@@ -66,6 +68,22 @@ async def test_containers_stay_in_their_pools(tmp_path: Path, forget: bool) -> N
         assert [mems(stack, one) for one in (own, mixed)] == ["2", "3"]
         # The 500m in node 3 leave three of its CPUs; node 1 has four.
         assert stack.cpus(await stack.run("d", 4000)) == "4-7"
+
+
+async def test_pools_are_shown_with_what_is_in_them(tmp_path: Path) -> None:
+    """As the policy of the running relay has them; the picture has a letter for each node."""
+    config = write(tmp_path, TOPOLOGY_AWARE)
+    async with policy_stack(tmp_path, machine("n4c16"), config=config) as stack:
+        for name, milli in (("a", 1000), ("b", 2000)):
+            await stack.run(name, milli)
+        report = policy_report(stack.interceptor, problems=[], state_file={})
+    rows = [line.split() for line in pools_text(report).splitlines()]
+    assert ["│", "*", "default/a/app", "-", "4", "1", "-"] in rows
+    node = next(pool for pool in report["pool_details"] if pool["containers"] == ["default/b/app"])
+    assert (node["cpus"], node["own"], node["free_milli"]) == ("10-11", "8-9", 2000)
+    letters = {owner.title: str(owner.cpus) for owner in owners_of_pools(report).owners}
+    assert letters["reserved"] == "0"
+    assert letters[node["name"]] == "8-11"
 
 
 async def test_policies_change_while_containers_run(tmp_path: Path) -> None:

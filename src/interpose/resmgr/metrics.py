@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from interpose.core.policy.pool_report import report_pools
 from interpose.metrics import Family, Sample
 from interpose.resmgr.allocations import Allocations
 from interpose.resmgr.config.server import ConfigOutcome, ConfigServer
@@ -124,13 +125,14 @@ def policy_collector(interceptor: PolicyInterceptor) -> Callable[[], Iterable[Fa
 
 
 def _list_users(allocations: Allocations) -> Mapping[str, Sequence[int]]:
-    """What the containers of each pool request of it, in thousandths of a CPU; a part of a pool is that pool."""
-    found: dict[str, list[int]] = {name: [] for name in sorted(allocations.policy.pools())}
-    for key, grant in allocations.policy.state.grants.items():
-        requested = max(0, allocations.by_key[key].request.milli - 1000 * len(grant.exclusive))
-        for name in dict.fromkeys(pool if pool in found else pool.partition(" ")[0] for pool in grant.pools):
-            if name in found:
-                found[name].append(requested)
+    """What the containers in each pool request besides CPUs of their own, in thousandths of a CPU."""
+    policy = allocations.policy
+    found: dict[str, list[int]] = {name: [] for name in sorted(policy.pools())}
+    for pool in report_pools(policy):
+        found[pool.name] = [
+            max(0, allocations.by_key[key].request.milli - 1000 * len(policy.state.grants[key].exclusive))
+            for key in pool.containers
+        ]
     return found
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from interpose.core.policy.balloons.options import BalloonsOptions, BalloonType, ShareLevel
+from interpose.core.policy.topology_aware.options import TopologyAwareOptions
 from interpose.host.cgroup.tree import CgroupTree
 from interpose.metrics import Buckets, Family
 from interpose.net.grpc.status import Code
@@ -53,6 +54,17 @@ async def test_balloons_in_numbers() -> None:
         assert (found["pool_requested_cpus{pool=own[0]}"], found["pool_containers{pool=idle}"]) == (2, 0)
         node.tracker.release(tuple(node.tracker.allocations.by_key))
         assert "pool_cpus{pool=own[0]}" not in values(policy_collector(node.interceptor)())
+
+
+@pytest.mark.parametrize(("milli", "requested"), [(500, 0.5), (1000, 0)])
+async def test_pools_of_a_tree_in_numbers(milli: int, requested: float) -> None:
+    """Who has only CPUs of its own in a pool is there, too; in the pools above it is not counted again."""
+    chosen = Configuration(policy="topology-aware", reserved=1000, options=TopologyAwareOptions(), origin="test")
+    async with running(("db", milli, "guaranteed"), configuration=chosen) as node:
+        found = values(policy_collector(node.interceptor)())
+        containers = {name: value for name, value in found.items() if name.startswith("pool_containers{")}
+        pool = next(name for name, value in containers.items() if value).removeprefix("pool_containers")
+        assert (sum(containers.values()), found[f"pool_requested_cpus{pool}"]) == (1, requested)
 
 
 async def test_books_in_numbers(node: PolicyNode) -> None:

@@ -35,11 +35,18 @@ class PoolReporter(Policy, Protocol):
 
 
 def report_pools(policy: Policy) -> Sequence[PoolReport]:
-    """The pools of a policy as it reports them; of one that does not, what its pools and grants say."""
+    """The pools of a policy as it reports them; of one that does not, what its pools and grants say.
+
+    A pool of a grant that is called after another one and a blank is a part of that.
+    """
     if isinstance(policy, PoolReporter):
         return policy.report_pools()
-    members = policy.state.members
-    return [PoolReport(name=name, cpus=cpus, containers=members(name)) for name, cpus in policy.pools().items()]
+    pools = policy.pools()
+    members: dict[str, dict[Key, None]] = {name: {} for name in pools}
+    for key, grant in policy.state.grants.items():
+        for name in grant.pools:
+            members.setdefault(name if name in pools else name.partition(" ")[0], {})[key] = None
+    return [PoolReport(name=name, cpus=cpus, containers=tuple(members[name])) for name, cpus in pools.items()]
 
 
 def pool_record(report: PoolReport, titles: Mapping[Key, str]) -> dict[str, Any]:

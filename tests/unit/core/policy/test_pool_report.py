@@ -2,6 +2,7 @@
 
 from interpose.core.model.cpuset import EMPTY, CpuSet
 from interpose.core.policy.api import Setup
+from interpose.core.policy.decision import Grant
 from interpose.core.policy.pool_report import PoolReport, PoolReporter, pool_record, report_pools
 from interpose.core.policy.request import Key, Request
 from tests.support.policy.machines import machine
@@ -28,6 +29,13 @@ def test_a_policy_that_reports_none_has_those_of_its_state() -> None:
         PoolReport(name="shared", cpus=setup.topology.online, containers=(WEB,)),
         PoolReport(name="empty", cpus=EMPTY),
     ]
+
+
+def test_a_part_of_a_pool_is_that_pool() -> None:
+    """As are the lists of static-pools; a pool that is not told of has nobody."""
+    policy = OnePoolPolicy(Setup(topology=machine("laptop")), {})
+    policy.state.put(WEB, Grant(pools=("shared 0-1", "shared 2-3", "other")))
+    assert [(one.name, one.containers) for one in report_pools(policy)] == [("shared", (WEB,)), ("empty", ())]
 
 
 def test_a_policy_that_reports_its_pools_is_asked() -> None:
