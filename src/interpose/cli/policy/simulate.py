@@ -20,6 +20,7 @@ from interpose.core.model.quantity import milli, whole
 from interpose.core.policy.api import Policy
 from interpose.core.policy.names import NAMES
 from interpose.core.policy.pod_amounts import limited_by_pod
+from interpose.core.policy.pool_report import pool_record, report_pools
 from interpose.core.policy.request import Amounts, Key, Request, RequestSource
 from interpose.core.policy.simulate import (
     Member,
@@ -61,7 +62,12 @@ from interpose.node.pods.spec import ContainerSpec, PodSpec, RestartPolicy
     metavar="FILE",
     help="Write a drawing of the machine to this file, too: who has which CPUs in the end. - is standard output.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show what else could have been chosen, and who was changed.")
+@click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Show what else could have been chosen, who was changed, and who is in which pool.",
+)
 @click.option("--allow-refusals", is_flag=True, help="End with 0 also if a container was refused.")
 def simulate_command(
     policy: str | None,
@@ -170,10 +176,12 @@ def _simulate(
     steps += [step for pod in leaving for step in removal_steps(pod)]
     records = simulate(policy, steps)
     requests = [member.request for pod in pods for member in pod.members]
+    titles = {request.key: request.title for request in requests}
     return {
         "policy": policy.name,
         "machine": f"{machine.name}: {summary(machine)}" if machine.name else summary(machine),
         "records": records,
         "assignments": list_holdings(policy, requests),
         "pools": {name: str(cpus) for name, cpus in policy.pools().items()},
+        "pool_details": [pool_record(report, titles) for report in report_pools(policy)],
     }

@@ -6,6 +6,7 @@ Records and assignments come as the plain values that the admin socket carries t
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from interpose.cli.render.pool_tree import pool_tree_lines
 from interpose.cli.render.text import WIDTH, amount, cpu_amount, flat, group, groups, or_dash, sentence, table, words
 from interpose.core.model.cpuset import CpuSet
 
@@ -43,7 +44,8 @@ def simulation_text(outcome: Mapping[str, Any], *, verbose: bool = False, width:
     lines += tabled[0]
     for record, row in zip(shown, tabled[1:], strict=True):
         lines += [*row, *_reason_lines(record, verbose, width)]
-    pools = pools_lines(group(outcome.get("pools")), width)
+    pools = pool_tree_lines(outcome, width) if verbose else []
+    pools = pools or pools_lines(group(outcome.get("pools")), width)
     lines += ["", *pools] if pools else []
     refused = sum(1 for record in shown if record.get("refusal"))
     if refused:

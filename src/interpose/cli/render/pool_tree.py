@@ -38,6 +38,15 @@ def pools_text(answer: object, width: int = WIDTH) -> str:
     title = f"Policy {or_dash(about.get('policy'))}"
     if not pools:
         return f"{title} has no pools."
+    counts = f"{title}: {amount(len(pools), 'pool')}, {amount(len(assignments), 'container')}"
+    return "\n".join([*sentence(counts, "", width), "", *pool_tree_lines(about, width)])
+
+
+def pool_tree_lines(about: Mapping[str, Any], width: int = WIDTH) -> list[str]:
+    """The tree without its title as lines; none if there are no pools."""
+    pools, assignments = groups(about.get("pool_details")), groups(about.get("assignments"))
+    if not pools:
+        return []
     used = {column.key for column in _CPUS if any(pool.get(column.key) for pool in pools)} | {"cpus"}
     used |= {"own"} if any(assignment.get("exclusive") for assignment in assignments) else set()
     columns = [column for column in _CPUS if column.key in used]
@@ -45,9 +54,8 @@ def pools_text(answer: object, width: int = WIDTH) -> str:
     by_title = {str(assignment.get("container")): assignment for assignment in assignments}
     names = width * 2 // 5  # what names may take of a line
     rows = [header, *_rows(_Nodes.of(pools, by_title), columns, by_title, names)]
-    counts = f"{title}: {amount(len(pools), 'pool')}, {amount(len(assignments), 'container')}"
     lists = tuple(range(1, 2 + len(columns)))
-    return "\n".join([*sentence(counts, "", width), "", *flat(table(rows, width=width, lists=lists))])
+    return flat(table(rows, width=width, lists=lists))
 
 
 def owners_of_pools(answer: object) -> CpuOwners:

@@ -243,3 +243,11 @@ def test_a_drawing_of_who_has_what(tmp_path: Path) -> None:
     assert json.loads(run(*STATIC, "-f", SAMPLE, "--svg", path, "-o", "json").stdout)["policy"] == "static"
     assert path.read_text() == drawing
     assert "cannot be written" in run(*STATIC, "-f", SAMPLE, "--svg", tmp_path).stderr
+
+
+def test_json_has_the_pools_with_their_containers() -> None:
+    """As a relay tells them: those without CPUs of their own share one."""
+    found = outcome(*STATIC, "-f", SAMPLE)
+    shared = next(pool for pool in found["pool_details"] if pool["name"] == "shared")
+    assert shared["containers"] == [one["container"] for one in found["assignments"] if not one["exclusive"]]
+    assert len(shared["containers"]) == 3

@@ -125,3 +125,19 @@ def test_reasons_that_do_not_fit_beside_stand_below() -> None:
 def test_without_pools_there_is_no_table() -> None:
     """The policy none has none."""
     assert pools_lines({}) == []
+
+
+def test_pools_with_their_containers_if_asked_for() -> None:
+    """As a tree; without that a table of their CPUs."""
+    outcome = {
+        "records": [],
+        "pools": {"shared": "0-1"},
+        "pool_details": [{"name": "shared", "cpus": "0-1", "containers": ["a/b/c"]}],
+        "assignments": [{"container": "a/b/c", "cpus": "0-1", "cpu_milli": 500}],
+    }
+    assert simulation_text(outcome, verbose=True).splitlines()[-3:] == [
+        "POOL          CPUS  MEMS  GRANTED  FREE",
+        "└─ shared     0-1   -     -        -",
+        "     * a/b/c  0-1   -     500m",
+    ]
+    assert simulation_text(outcome).splitlines()[-2:] == ["POOL    SIZE  CPUS", "shared  2     0-1"]
