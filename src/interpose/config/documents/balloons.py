@@ -227,7 +227,7 @@ def _differs(kind: BalloonType, plain: BalloonType, field: str) -> bool:
 
 def _text(value: object) -> str:
     if isinstance(value, frozenset):
-        return ",".join(sorted(str(one) for one in value))
+        return ",".join(sorted(str(item) for item in value))
     if isinstance(value, tuple):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -28,7 +28,7 @@ def _hints(devices: DeviceHints, path: str) -> tuple[TopologyHint, ...]:
         found = _find(devices, path)
     except OSError:
         return ()
-    return tuple(one.hint for one in found)
+    return tuple(device.hint for device in found)
 
 
 def _find(devices: DeviceHints, path: str) -> tuple[DeviceHint, ...]:

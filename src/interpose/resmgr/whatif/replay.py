@@ -219,11 +219,11 @@ class PolicyReplay:
         by_id = self._allocations.by_id
         known: dict[Key, ListedContainer] = {}
         others: dict[Key, ListedContainer] = {}  # by their names
-        for one in convert.listed_containers(reply):
-            if (owner := by_id.get(one.id)) is not None:
-                known[owner] = one
+        for listed in convert.listed_containers(reply):
+            if (owner := by_id.get(listed.id)) is not None:
+                known[owner] = listed
             else:
-                others[Key(one.pod_id, one.name, one.attempt)] = one
+                others[Key(listed.pod_id, listed.name, listed.attempt)] = listed
         for key, (since, container) in tuple(self._pending.items()):
             if (found := known.get(key) or others.pop(key._replace(duplicate=0), None)) is not None:
                 del self._pending[key]

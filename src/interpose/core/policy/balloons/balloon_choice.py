@@ -48,37 +48,41 @@ Found = Iterator[tuple[int, Balloon]]  # the more, the better
 
 def _same_group(context: ChoiceContext) -> Found:
     group = context.wishes.group
-    return ((_left(one), one) for one in context.there if group in one.groups and context.fits(one))
+    return ((_left(balloon), balloon) for balloon in context.there if group in balloon.groups and context.fits(balloon))
 
 
 def _same_pod(context: ChoiceContext) -> Found:
     pod = context.request.key.pod_id
-    return ((_left(one), one) for one in context.there if pod in one.pods and context.fits(one))
+    return ((_left(balloon), balloon) for balloon in context.there if pod in balloon.pods and context.fits(balloon))
 
 
 def _same_namespace(context: ChoiceContext) -> Found:
     name = context.request.namespace
-    return ((_left(one), one) for one in context.there if name in one.namespaces and context.fits(one))
+    return (
+        (_left(balloon), balloon) for balloon in context.there if name in balloon.namespaces and context.fits(balloon)
+    )
 
 
 def _new(context: ChoiceContext) -> Found:
-    empty = [one for one in context.there if not one.containers]
+    empty = [balloon for balloon in context.there if not balloon.containers]
     if not empty and (made := context.balloons.make_new(context.wishes.kind)) is not None:
         empty.append(made)
-    return ((0, one) for one in empty if context.fits(one))
+    return ((0, balloon) for balloon in empty if context.fits(balloon))
 
 
 def _balanced(context: ChoiceContext) -> Found:
     return (
-        (_left(one), one)
-        for one in context.there
-        if context.milli_in(one) <= 1000 * len(one.cpus) and context.fits(one)
+        (_left(balloon), balloon)
+        for balloon in context.there
+        if context.milli_in(balloon) <= 1000 * len(balloon.cpus) and context.fits(balloon)
     )
 
 
 def _inflated(context: ChoiceContext) -> Found:
     return (
-        (one.most_milli(context.balloons.spare(one)) - one.milli, one) for one in context.there if context.fits(one)
+        (balloon.most_milli(context.balloons.spare(balloon)) - balloon.milli, balloon)
+        for balloon in context.there
+        if context.fits(balloon)
     )
 
 

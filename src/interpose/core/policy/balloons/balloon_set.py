@@ -206,7 +206,7 @@ class BalloonSet:
         """How many CPUs fewer the empty balloons must have when this one has containers."""
         if balloon.index in self._occupied[balloon.kind.name]:
             return 0
-        same = [one for one in self._initial.get(balloon.kind.name, ()) if one.name in self._empty]
+        same = [other for other in self._initial.get(balloon.kind.name, ()) if other.name in self._empty]
         gone = self._empty.get(balloon.name) or (same[-1] if same else None)
         return 0 if gone is None else self._need(gone)
 

@@ -40,7 +40,7 @@ def is_preserved(request: Request, options: BalloonsOptions) -> str:
     annotation = find_annotation(request, _KEEP_CPU)
     if annotation is not None and annotation.flag():
         return f"annotation {annotation.key}"
-    matching = next((one for one in options.preserve if one.matches(request)), None)
+    matching = next((expression for expression in options.preserve if expression.matches(request)), None)
     return "" if matching is None else f"preserve.matchExpressions: {matching}"
 
 

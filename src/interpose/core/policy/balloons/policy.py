@@ -224,7 +224,9 @@ class BalloonsPolicy:
         )
         choice = choose_balloon(context)
         if choice.balloon is None:
-            tried = "; ".join(f"{one.name}: {explain_misfit(context, one)}" for one in there[:_MOST_TOLD])
+            tried = "; ".join(
+                f"{candidate.name}: {explain_misfit(context, candidate)}" for candidate in there[:_MOST_TOLD]
+            )
             more = f"; and {len(there) - _MOST_TOLD} more" if len(there) > _MOST_TOLD else ""
             told = tried + more or f"{wishes.kind.name} can have none"
             message = f"no suitable balloon of type {wishes.kind.name} for {request.milli}m ({wishes.why}): {told}"
@@ -351,7 +353,7 @@ class BalloonsPolicy:
                 self._revise(balloon, self._containers[name])
             else:
                 self._revise(
-                    balloon, [one for one in self._pods.get(key.pod_id, ()) if self._placed[one].balloon == name]
+                    balloon, [other for other in self._pods.get(key.pod_id, ()) if self._placed[other].balloon == name]
                 )
 
     def _revise(self, balloon: Balloon, keys: Iterable[Key]) -> None:
@@ -376,14 +378,14 @@ class BalloonsPolicy:
             self._state.put(key, new)
 
     def _quota(self, placed: PlacedContainer, balloon: Balloon) -> int | None:
-        """No CFS quota for one that is alone in a balloon of as many CPUs as its limit, or more."""
+        """No CFS quota for one that is alone in its balloon and could use no more than its limit without."""
         limit = placed.request.amounts.limit_milli
         if not self._options.lift_quota or not placed.request.amounts.quota or limit is None:
             return None
         if balloon.containers > 1 or balloon.kind.share_idle is not None or not self._options.pin_cpu:
             return None
         cpus = self._shown.cpus(balloon, hides=placed.wishes.hides_hyperthreads)
-        return NO_QUOTA if 1000 * len(cpus) >= limit else None
+        return NO_QUOTA if 1000 * len(cpus) <= limit else None
 
     def _balloon_of(self, placed: PlacedContainer) -> Balloon:
         return self._balloons.occupied(placed.wishes.kind, placed.index)

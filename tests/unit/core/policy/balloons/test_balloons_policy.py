@@ -166,18 +166,30 @@ def test_no_quota_on_cpus_of_ones_own() -> None:
     [
         (BalloonsOptions(types=(ONE,), lift_quota=False), {"limit": 1000}),
         (BalloonsOptions(types=(ONE,), pin_cpu=False), {"limit": 1000}),
-        (BalloonsOptions(types=(ONE,)), {"limit": 1001}),
+        (BalloonsOptions(types=(ONE,)), {"limit": 999}),
         (BalloonsOptions(types=(ONE,)), {}),
         (BalloonsOptions(types=(replace(ONE, share_idle=ShareLevel.CORE),)), {"limit": 1000}),
-        (BalloonsOptions(types=(replace(ONE, min_cpus=2, hide_hyperthreads=True),)), {"limit": 2000}),
+        (BalloonsOptions(types=(replace(ONE, min_cpus=2),)), {"limit": 1000}),
     ],
-    ids=["switched off", "not pinned", "larger limit", "no quota", "shares idle CPUs", "one thread of a core"],
+    ids=["switched off", "not pinned", "lower limit", "no quota", "shares idle CPUs", "more CPUs than it asks for"],
 )
 def test_a_quota_that_stays(options: BalloonsOptions, about: dict[str, int]) -> None:
-    """Its CPUs are not its own, or fewer than its limit."""
+    """Its CPUs are not its own, or it could use more than its limit without."""
     there = BalloonNode(options)
     there.add("a", 1000, kind="one", **about)
     assert quota(there, "a") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "limit"),
+    [(ONE, 1001), (replace(ONE, min_cpus=2, hide_hyperthreads=True), 2000)],
+    ids=["higher limit", "one thread of a core"],
+)
+def test_a_quota_above_what_its_cpus_can_do(kind: BalloonType, limit: int) -> None:
+    """It limits nothing, so it goes as well."""
+    there = node(kind)
+    there.add("a", 1000, kind="one", limit=limit)
+    assert quota(there, "a") == NO_QUOTA
 
 
 # -- pods that ask for an amount as a whole
