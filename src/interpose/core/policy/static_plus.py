@@ -114,7 +114,7 @@ class StaticPlusPolicy:
             grant = self._grant(before, pools=(RESERVED,), milli=request.milli, shares=shares_of(request.milli))
             choice = _Choice(reason=f"namespace {SYSTEM_NAMESPACE}: the reserved CPUs")
         else:
-            full, part = self._split(request)
+            full, part = self._split(request, _NOTHING if current else before)
             choice = self._choose(request, full, part, own, free)
             grant = self._grant(
                 before,
@@ -150,10 +150,15 @@ class StaticPlusPolicy:
             changed=changed,
         )
 
-    def _split(self, request: Request) -> tuple[int, int]:
-        """Whole CPUs and thousandths of one that a container asks for; none whole if its pod asks for fewer in all."""
+    def _split(self, request: Request, held: Grant) -> tuple[int, int]:
+        """Whole CPUs and thousandths of one that a container asks for; none whole if its pod asks for fewer in all.
+
+        One that shared for that reason before a restart goes on to share, although others of its pod have ended.
+        """
         full, part = divmod(request.milli, 1000)
         room = exclusive_room(request, self._state.grants)
+        if room is not None and _ARRIVAL in held.details and not held.exclusive and held.milli == request.milli:
+            room = 0
         return (full, part) if room is None or full <= room else (0, request.milli)
 
     def _choose(self, request: Request, full: int, part: int, own: CpuSet, free: Mapping[str, CpuSet]) -> _Choice:

@@ -559,4 +559,6 @@ def test_a_pod_as_a_whole_has_no_more_cpus_than_it_asks_for() -> None:
     # Its shares are the kubelet's, which are those of the pod.
     assert given(policy.allocate(third)) == Grant(pools=("shared",))
     policy.release(first.key)
+    # A restart moves nobody.
+    assert given(policy_of().allocate(second, policy.state.grants[second.key])) == given(crowded)
     assert len(granted(policy.resize(second)).exclusive) == 2
