@@ -4,6 +4,7 @@ Records hold plain values, never messages. Bytes that are no such message raise 
 missing reads as not set.
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeVar
@@ -267,8 +268,9 @@ def _state(number: int) -> ContainerState:
 
 
 def _plain(items: Mapping[str, str]) -> Mapping[str, str]:
-    # dict(items) would go through the views of a generic mapping, which is slower.
-    return {key: items[key] for key in items} or empty_map()
+    # dict(items) would go through the views of a generic mapping, which is slower. All pods have the same
+    # few keys: each is kept once.
+    return {sys.intern(key): items[key] for key in items} or empty_map()
 
 
 def _parse(kind: type[_M], data: bytes) -> _M:

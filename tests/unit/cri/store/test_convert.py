@@ -134,6 +134,14 @@ def test_lists_show_who_is_there() -> None:
     assert convert.listed_containers(containers.SerializeToString()) == [("c1", ContainerState.UNKNOWN, "p1", "n", 0)]
 
 
+def test_keys_of_labels_are_kept_once() -> None:
+    """All pods of a kubelet have the same ones."""
+    first, second = (
+        convert.container_of_status(status(labels={"io.kubernetes.pod.name": name})).record for name in ("a", "b")
+    )
+    assert next(iter(first.labels)) is next(iter(second.labels))
+
+
 def test_filters_are_told_from_no_filter() -> None:
     """An empty filter asks for everything; a request that cannot be read asks for nothing."""
     every = [
