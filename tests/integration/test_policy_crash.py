@@ -273,22 +273,110 @@ class Node:
             assert (await self.in_step(kubelet))["pools"]["shared"] == str(EVERYTHING)
 
 
+class PooledNode(Node):
+    """A relay whose policy has pools that change with the containers in them."""
+
+    empty: Any = None  # the pools without any container
+    apart = False  # whether no two pools have a CPU in common
+
+    def owned(self) -> dict[str, CpuSet]:
+        """What containers have at the runtime: something, and nothing of what is reserved."""
+        has = {one.id: CpuSet.parse(one.resources.cpuset_cpus) for one in self.runtime.alive()}
+        assert all(has.values()), "somebody has no CPU at all"
+        assert not any(0 in cpus for cpus in has.values()), "somebody has the reserved CPU"
+        return has
+
+    async def check(self) -> None:
+        """Records and runtime agree, nobody is in the way of another one, and in the end all is as in the beginning."""
+        async with self.kubelet() as kubelet:
+            report = await self.in_step(kubelet)
+            has = self.owned()
+            for row in report["assignments"]:
+                alone = CpuSet.parse(row["exclusive"]) if row["exclusive"] else CpuSet.of(())
+                others = [cpus for one, cpus in has.items() if one != row["id"]]
+                assert not any(cpus & alone for cpus in others), f"{row['container']} does not have {alone} alone"
+            together: dict[tuple[str, ...], CpuSet] = {}
+            for row in report["assignments"]:
+                together[tuple(row["pools"])] = has[row["id"]]
+            if self.apart:
+                parts = list(together.values())
+                assert sum(map(len, parts)) == len(CpuSet.union(parts)), f"balloons have CPUs in common: {together}"
+            for pod in list(self.runtime.sandboxes):
+                await kubelet.remove(pod)
+            pools = (await self.in_step(kubelet))["pools"]
+            assert pools == self.empty
+
+
+class BalloonNode(PooledNode):
+    """A relay with a balloon for each container."""
+
+    apart = True
+
+
+BALLOONS: Final = """
+policy:
+  Active: balloons
+  ReservedResources: {CPU: "cpuset:0"}
+  balloons:
+    balloonTypes:
+    - {name: own, namespaces: ["*"], preferNewBalloons: true, preferSpreadingPods: true}
+"""
+TOPOLOGY_AWARE: Final = """
+policy:
+  Active: topology-aware
+  ReservedResources: {CPU: "cpuset:0"}
+"""
+
+
 @pytest.fixture
 async def a_node(scratch: Path, runtime_path: Path, start_relay: Callable[..., Relay]) -> AsyncIterator[Node]:
     """A relay with policy static over a machine with sixteen CPUs."""
-    write_sysfs(MACHINE, scratch / "host")
     runtime = StandingRuntime()
     async with serve_runtime(runtime_path, runtime):
-        options = ("--policy", "static", "--reserved-resources", "cpu=cpuset:0", "--hooks-dir", str(scratch / "hooks"))
-        places = ("--state-dir", str(scratch / "state"), "--host-root", str(scratch / "host"))
-        yield Node(runtime, await asyncio.to_thread(start_relay, *options, *places))
+        options = ("--policy", "static", "--reserved-resources", "cpu=cpuset:0")
+        yield Node(runtime, await asyncio.to_thread(start_relay, *options, *places(scratch)))
+
+
+@pytest.fixture(params=[(PooledNode, TOPOLOGY_AWARE), (BalloonNode, BALLOONS)], ids=["topology-aware", "balloons"])
+async def a_pooled_node(
+    request: pytest.FixtureRequest, scratch: Path, runtime_path: Path, start_relay: Callable[..., Relay]
+) -> AsyncIterator[PooledNode]:
+    """The same with a policy that has pools."""
+    kind, document = request.param
+    path = scratch / "policy.yaml"
+    path.write_text(document)
+    runtime = StandingRuntime()
+    async with serve_runtime(runtime_path, runtime):
+        node = kind(runtime, await asyncio.to_thread(start_relay, "--policy-config", str(path), *places(scratch)))
+        async with node.kubelet() as kubelet:
+            node.empty = (await node.in_step(kubelet))["pools"]
+        yield node
+
+
+def places(scratch: Path) -> tuple[str, ...]:
+    """Where the relay finds the machine, and keeps its state."""
+    write_sysfs(MACHINE, scratch / "host")
+    hooks, state, host = (str(scratch / name) for name in ("hooks", "state", "host"))
+    return "--hooks-dir", hooks, "--state-dir", state, "--host-root", host
 
 
 @pytest.mark.timeout(3600 if THOROUGH else 900, method="thread")
 @pytest.mark.parametrize("outcome", Outcome)
 async def test_every_call_can_be_the_last(a_node: Node, outcome: Outcome) -> None:
     """Whatever became of it: the next relay finds out, and gives everything to whom it belongs."""
-    number = list(Outcome).index(outcome) * 3 % STEP
+    assert await kill_at_every_call(a_node, outcome, STEP) > 25
+
+
+@pytest.mark.timeout(3600 if THOROUGH else 900, method="thread")
+@pytest.mark.parametrize("outcome", Outcome)
+async def test_every_call_can_be_the_last_with_pools(a_pooled_node: PooledNode, outcome: Outcome) -> None:
+    """Pools as well are what their containers make of them."""
+    assert await kill_at_every_call(a_pooled_node, outcome, 1 if THOROUGH else 5) > 15
+
+
+async def kill_at_every_call(a_node: Node, outcome: Outcome, step: int) -> int:
+    """A day that ends so many calls later each time, until it comes to its end; returns how many calls that takes."""
+    number = list(Outcome).index(outcome) * 3 % step
     killed = 0
     while await a_node.killed(number, outcome):
         killed += 1
@@ -298,7 +386,7 @@ async def test_every_call_can_be_the_last(a_node: Node, outcome: Outcome) -> Non
             await a_node.check()
         except AssertionError as error:
             raise AssertionError(f"killed at call {number}, {outcome}: {error}") from error
-        number += STEP
+        number += step
     await a_node.check()
     assert killed >= 2
-    assert number > 25
+    return number
