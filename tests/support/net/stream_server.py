@@ -16,6 +16,18 @@ from interpose.tasks import TaskBag
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
+class _AcceptedProtocol(asyncio.StreamReaderProtocol):
+    """Knows its transport from the end of the TLS handshake on, also if nobody waits for that any more."""
+
+    transport: asyncio.WriteTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The handshake is over."""
+        assert isinstance(transport, asyncio.WriteTransport)
+        self.transport = transport
+        super().connection_made(transport)
+
+
 class StreamServer:
     """Calls `serve` for each connection, and closes the connection when that returns."""
 
@@ -65,12 +77,15 @@ class StreamServer:
     async def _converse(self, accepted: socket.socket, tls: ssl.SSLContext | None) -> None:
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(loop=loop)
-        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        protocol = _AcceptedProtocol(reader, loop=loop)
         self._accepted.discard(accepted)
         try:
             transport, _ = await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=tls)
         except BaseException as error:
-            accepted.close()
+            if protocol.transport is not None:  # closing, with TLS it waits for the other side
+                protocol.transport.abort()
+            else:
+                accepted.close()
             if isinstance(error, OSError):
                 return  # it left, or spoke no TLS
             raise

@@ -4,12 +4,15 @@ import asyncio
 import contextlib
 import gc
 import socket
+import ssl
 import warnings
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
-from interpose.testing.eventually import WAIT_LIMIT
+from interpose.testing.eventually import WAIT_LIMIT, eventually
+from tests.support.net.certificates import Authority, write_pair
 from tests.support.net.stream_server import StreamServer
 
 
@@ -69,5 +72,36 @@ async def test_a_connection_that_nobody_has_looked_at_is_closed(server: StreamSe
             await server.stop()
             client.settimeout(WAIT_LIMIT)
             assert client.recv(1) == b""
+        gc.collect()
+    assert [str(one.message) for one in caught] == []
+
+
+async def test_a_server_that_stops_at_the_end_of_a_handshake(
+    server: StreamServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection is there, and the task that waits for it ends instead of serving it."""
+    authority = Authority()
+    write_pair(tmp_path, authority.issue("127.0.0.1"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    stopped: list[asyncio.Task[None]] = []
+    made = asyncio.StreamReaderProtocol.connection_made
+
+    def stop_too(protocol: asyncio.StreamReaderProtocol, transport: asyncio.BaseTransport) -> None:
+        made(protocol, transport)
+        if not stopped:
+            stopped.append(asyncio.get_running_loop().create_task(server.stop(), name="stop"))
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ResourceWarning)
+        port = await server.start(tls=tls)
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            monkeypatch.setattr(asyncio.StreamReaderProtocol, "connection_made", stop_too)
+            trusting = ssl.create_default_context(cadata=authority.pem)
+            secure = await asyncio.to_thread(trusting.wrap_socket, client, server_hostname="127.0.0.1")
+            await eventually(lambda: bool(stopped), "the end of the handshake")
+            await stopped[0]
+            secure.close()
+        await asyncio.sleep(0)
         gc.collect()
     assert [str(one.message) for one in caught] == []
