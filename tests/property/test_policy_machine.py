@@ -830,7 +830,7 @@ def _balloons_due(made: Made, request: Request, grant: Grant) -> bool:
 
 
 def _is_alone_in_balloon(policy: Policy, key: Key) -> bool:
-    """Whether nobody else can use the CPUs of a container, and they are as many as its limit."""
+    """Whether nobody else can use the CPUs of a container, and they are no more than its limit."""
     grants = policy.state.grants
     if not grants[key].pinned:
         return False
@@ -840,7 +840,7 @@ def _is_alone_in_balloon(policy: Policy, key: Key) -> bool:
     limit = policy._placed[key].request.amounts.limit_milli
     cpus = policy.state.assignment(key).cpus
     shares = policy._placed[key].wishes.kind.share_idle is not None
-    return same == [key] and not shares and limit is not None and cpus is not None and 1000 * len(cpus) >= limit
+    return same == [key] and not shares and limit is not None and cpus is not None and 1000 * len(cpus) <= limit
 
 
 def _topology_aware_due(made: Made, request: Request, grant: Grant) -> bool:
