@@ -118,7 +118,7 @@ def test_packages_that_cannot_be_used() -> None:
 
     reference = "policy external: EntryPoint: distribution broken-package 0.3, entry point"
     assert problem("broken").startswith(f"{reference} broken = broken_policy:Policy: ModuleNotFoundError: No module")
-    assert problem("number") == f"{reference} number = number_policy:Policy: is a int, not a class of a policy"
+    assert problem("number") == f"{reference} number = number_policy:Policy: refers to int, not to a class of a policy"
     assert problem("other") == (
         "policy external: EntryPoint: no installed package has an entry point 'other' in interpose.policies; "
         "there are: broken, numa-spread, number"

@@ -18,5 +18,7 @@ def load_policy(options: ExternalOptions) -> ExternalOptions:
     except EntryPointError as error:
         raise ConfigError(f"policy external: EntryPoint: {error}") from None
     if not callable(maker):
-        raise ConfigError(f"policy external: EntryPoint: {point}: is a {type(maker).__name__}, not a class of a policy")
+        raise ConfigError(
+            f"policy external: EntryPoint: {point}: refers to {type(maker).__name__}, not to a class of a policy"
+        )
     return replace(options, maker=maker)
