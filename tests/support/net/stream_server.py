@@ -10,6 +10,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 from interpose.tasks import TaskBag
 
@@ -23,8 +24,7 @@ class _AcceptedProtocol(asyncio.StreamReaderProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The handshake is over."""
-        assert isinstance(transport, asyncio.WriteTransport)
-        self.transport = transport
+        self.transport = cast(asyncio.WriteTransport, transport)  # uvloop's are of no class of asyncio
         super().connection_made(transport)
 
 
